@@ -1,0 +1,9 @@
+//! What the expansion of `#[idempotent]` calls. No promise of stability: the two crates are released as one.
+
+pub use inventory;
+
+pub use crate::handler::{Handler, Registration};
+
+pub use crate::execute::{Call, call};
+pub use crate::operation::Operation;
+pub use crate::outcome::{Outcome, Terminal, terminal};

@@ -1,0 +1,21 @@
+//! The protocol itself, pure: what a claim finds, what is decided, what a write changes.
+//!
+//! Functions of (record, event, the store's time); no I/O, no clock, no store. The `memory` store runs them
+//! as they are, the SQL stores guard and write what they decide, and random sequences of operations compare
+//! the two.
+
+mod record;
+mod token;
+mod claim;
+mod transition;
+
+pub use claim::{Decision, Seen, decide};
+pub use record::{
+    ExecutionId, Identity, Limits, Micros, Owner, Record, ResultFormat, StoredResult, State,
+};
+pub use token::Token;
+pub use transition::{
+    Claim, Claimed, Completion, Granted, REASON_CRASHES, REASON_LAPSED, Release, ReleaseTo, Renewal,
+    Renewed, SettleTo, Settled, Settlement, TakeOver, TakenOver, Target, Written, claim, complete,
+    expired, reap, release, renew, settle, take_over,
+};

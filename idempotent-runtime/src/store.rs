@@ -1,0 +1,145 @@
+//! Where executions live: the contract of a store, and the stores.
+//!
+//! A store guards and writes what [`protocol`](crate::protocol) decided; it decides nothing itself. Every
+//! sentence of the contract below is a named property of the conformance suite, which third parties run on
+//! their own store.
+
+mod error;
+pub(crate) mod memory;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+pub use error::{StoreError, StoreErrorKind};
+
+use crate::protocol::{
+    Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal, Renewed,
+    Settled, Settlement, State, TakeOver, TakenOver, Written,
+};
+
+/// Keeps executions. Object-safe and batch-first: each operation takes a slice and answers in its order.
+///
+/// # Contract
+///
+/// - An operation on one execution is atomic; two operations on the same execution happen one after the other.
+/// - A write that is answered is durable before the answer.
+/// - Each operation changes exactly what the function of the same name in [`protocol`](crate::protocol) says,
+///   at the store's time: [`claim`](Self::claim), [`take_over`](Self::take_over), [`renew`](Self::renew),
+///   [`complete`](Self::complete), [`release`](Self::release), [`settle`](Self::settle).
+/// - The store's time is one clock for all processes, read when the write happens, not when a transaction began.
+/// - An operation that fails has written nothing, or its answer was lost: sending the same request again is
+///   safe, and recognises what it wrote before.
+/// - The order of a batch means nothing. Two requests of one batch may concern the same execution; they then
+///   happen one after the other, in some order.
+/// - Text comes back as it was given, byte for byte: no collation, no truncation, no padding.
+///
+/// # Cancel safety
+///
+/// None is asked of a store: the runtime never drops the future of a call.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// The store's name in messages: `memory`, `sqlite`, `postgres`, or your own.
+    fn name(&self) -> &'static str;
+
+    /// Whether calls answer at once and without I/O, so that no task of their own is needed for them.
+    fn answers_at_once(&self) -> bool;
+
+    /// Brings the schema up to date. Safe to run from many processes at once, and again.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Schema`] if the database holds a schema that says this binary cannot read it.
+    async fn migrate(&self) -> Result<(), StoreError>;
+
+    /// Checks, without writing, that the schema is one that this binary can read and write.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Schema`] if it is missing, too old or too new.
+    async fn check_schema(&self) -> Result<(), StoreError>;
+
+    /// Claims absent executions and reads those that are there, each with the store's time.
+    async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Takes over executions on the token that was seen.
+    async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError>;
+
+    /// Renews leases. A locked row is answered [`Renewed::Skipped`], and not waited for.
+    async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError>;
+
+    /// Stores outcomes.
+    async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError>;
+
+    /// Gives up attempts.
+    async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError>;
+
+    /// Writes what a person decided.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;
+
+    /// Reads executions, each with the store's time.
+    async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError>;
+
+    /// Lists executions of a namespace in review, oldest first, starting behind `after`.
+    async fn list_review(
+        &self,
+        namespace: &str,
+        after: Option<Cursor>,
+        rows_max: u32,
+    ) -> Result<Vec<Execution>, StoreError>;
+
+    /// Examines at most `rows_max` executions in the order of their creation, starting behind `after`, and
+    /// reaps the lapsed ones among them. With `younger_than_ms`, only executions created in that last stretch
+    /// of the store's time are examined. Rows that are locked are passed over.
+    async fn reap(
+        &self,
+        after: Option<Cursor>,
+        younger_than_ms: Option<u64>,
+        rows_max: u32,
+    ) -> Result<Reaped, StoreError>;
+
+    /// Examines at most `rows_max` executions in the order of their creation, starting behind `after`, and
+    /// deletes the expired ones among them. Rows that are locked are passed over.
+    async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError>;
+
+    /// Closes the connections. Calls after it fail with [`StoreErrorKind::Closed`].
+    async fn close(&self);
+}
+
+/// An execution with what its id was made from, and the store's time when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// What the id was made from.
+    pub identity: Identity,
+    /// The record.
+    pub record: Record,
+    /// The store's time when it was read.
+    pub now: Micros,
+}
+
+/// A place in the order of creation: everything up to and including this execution lies before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// When the execution was created.
+    pub created_at: Micros,
+    /// Which of those created at that time.
+    pub id: ExecutionId,
+}
+
+/// What a [`Store::reap`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// The executions that had lapsed, with their handler and the state that they are in now.
+    pub lapsed: Vec<(ExecutionId, String, State)>,
+    /// Where to go on, or `None` when all have been examined.
+    pub next: Option<Cursor>,
+}
+
+/// What a [`Store::purge`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Executions deleted.
+    pub deleted: u64,
+    /// Where to go on, or `None` when all have been examined.
+    pub next: Option<Cursor>,
+}
