@@ -50,7 +50,9 @@ pub enum Error {
         placeholder: String,
     },
     /// The rendered key is too long.
-    #[error("the rendered key has {bytes} bytes, more than {bytes_max}; name the operation by a shorter id")]
+    #[error(
+        "the rendered key has {bytes} bytes, more than {bytes_max}; name the operation by a shorter id"
+    )]
     KeyTooLong {
         /// Its length.
         bytes: usize,

@@ -1,9 +1,11 @@
 //! Idempotent handlers.
 #![doc(html_no_source)]
 
-extern crate self as idempotent_runtime;
-
+mod clock;
 mod error;
 mod handler;
 pub mod protocol;
 pub mod store;
+
+pub use clock::{Clock, SystemClock};
+pub use error::{Disposition, Error, ErrorKind};

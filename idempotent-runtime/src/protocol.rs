@@ -4,18 +4,18 @@
 //! as they are, the SQL stores guard and write what they decide, and random sequences of operations compare
 //! the two.
 
+mod claim;
 mod record;
 mod token;
-mod claim;
 mod transition;
 
 pub use claim::{Decision, Seen, decide};
 pub use record::{
-    ExecutionId, Identity, Limits, Micros, Owner, Record, ResultFormat, StoredResult, State,
+    ExecutionId, Identity, Limits, Micros, Owner, Record, ResultFormat, State, StoredResult,
 };
 pub use token::Token;
 pub use transition::{
-    Claim, Claimed, Completion, Granted, REASON_CRASHES, REASON_LAPSED, Release, ReleaseTo, Renewal,
-    Renewed, SettleTo, Settled, Settlement, TakeOver, TakenOver, Target, Written, claim, complete,
-    expired, reap, release, renew, settle, take_over,
+    Claim, Claimed, Completion, Granted, REASON_CRASHES, REASON_LAPSED, Release, ReleaseTo,
+    Renewal, Renewed, SettleTo, Settled, Settlement, TakeOver, TakenOver, Target, Written, claim,
+    complete, expired, reap, release, renew, settle, take_over,
 };

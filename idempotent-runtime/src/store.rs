@@ -5,13 +5,15 @@
 //! their own store.
 
 mod error;
-pub(crate) mod memory;
+mod memory;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use memory::Memory;
 
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal, Renewed,
@@ -44,6 +46,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Whether calls answer at once and without I/O, so that no task of their own is needed for them.
     fn answers_at_once(&self) -> bool;
+
+    /// Opens a second handle to the same store, with one connection of its own, on the tokio runtime that it is
+    /// called on. The heartbeat thread renews leases through it, so that neither a busy pool nor a blocked
+    /// runtime can starve them.
+    async fn heartbeat_handle(&self) -> Result<Arc<dyn Store>, StoreError>;
 
     /// Brings the schema up to date. Safe to run from many processes at once, and again.
     ///

@@ -16,6 +16,13 @@ impl Micros {
         Self(self.0.saturating_add(us))
     }
 
+    /// This point moved back by `ms` milliseconds, saturating.
+    #[must_use]
+    pub fn minus_ms(self, ms: u64) -> Self {
+        let us = i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(us))
+    }
+
     /// Milliseconds from `self` until `later`, rounded up; zero when `later` is not later.
     #[must_use]
     pub fn ms_until(self, later: Self) -> u64 {

@@ -246,7 +246,14 @@ pub fn claim(record: Option<&Record>, claim: &Claim, now: Micros) -> (Option<Rec
 
 /// Takes over a retryable execution that is due or a running one whose lease lapsed, on the token seen.
 #[must_use]
-pub fn take_over(record: &Record, request: &TakeOver, now: Micros) -> (Option<Record>, TakenOver) {
+pub fn take_over(
+    record: Option<&Record>,
+    request: &TakeOver,
+    now: Micros,
+) -> (Option<Record>, TakenOver) {
+    let Some(record) = record else {
+        return (None, TakenOver::Outrun);
+    };
     if record.state == State::Running && record.owner == request.owner {
         return (None, TakenOver::Granted(granted(record)));
     }
@@ -311,7 +318,9 @@ pub fn complete(
     request: &Completion,
     now: Micros,
 ) -> (Option<Record>, Written) {
-    let Some(record) = record else { return (None, Written::Fenced) };
+    let Some(record) = record else {
+        return (None, Written::Fenced);
+    };
     let mine = record.owner == request.owner && record.token == request.token;
     if mine && record.state.is_finished() {
         return (None, Written::Done);
@@ -336,7 +345,9 @@ pub fn release(
     request: &Release,
     now: Micros,
 ) -> (Option<Record>, Written) {
-    let Some(record) = record else { return (None, Written::Fenced) };
+    let Some(record) = record else {
+        return (None, Written::Fenced);
+    };
     let mine = record.owner == request.owner && record.token == request.token;
     if mine && matches!(record.state, State::Retryable | State::Review) {
         return (None, Written::Done);
@@ -352,11 +363,9 @@ pub fn release(
             ..record.clone()
         },
         ReleaseTo::Crash => crashed(record, &request.reason),
-        ReleaseTo::Review => Record {
-            state: State::Review,
-            reason: Some(request.reason.clone()),
-            ..record.clone()
-        },
+        ReleaseTo::Review => {
+            Record { state: State::Review, reason: Some(request.reason.clone()), ..record.clone() }
+        }
     };
     (Some(next), Written::Done)
 }

@@ -1,0 +1,229 @@
+//! The store without a database: for tests, and for work that may be forgotten with the process.
+
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::{Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind};
+use crate::clock::Clock;
+use crate::protocol::{
+    self, Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal,
+    Renewed, Settled, Settlement, State, TakeOver, TakenOver, Written,
+};
+
+/// Keeps executions in this process's memory; they end with it.
+///
+/// Clones share them, so that a test can hold on to the store that its runtime uses.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    clock: Arc<dyn Clock>,
+    rows: Mutex<Rows>,
+    closed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    executions: HashMap<ExecutionId, (Identity, Record)>,
+    by_creation: BTreeSet<Cursor>,
+}
+
+impl Memory {
+    /// An empty store that takes its time from `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let shared = Shared { clock, rows: Mutex::default(), closed: AtomicBool::new(false) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    fn now(&self) -> Micros {
+        Micros(self.shared.clock.now_us())
+    }
+
+    fn rows(&self) -> Result<MutexGuard<'_, Rows>, StoreError> {
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(StoreError::new(StoreErrorKind::Closed, "the memory store is closed"));
+        }
+        // No code that may panic runs under the lock, so a poisoned one still holds whole records.
+        Ok(self.shared.rows.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs one transition over each request, writing what it says.
+    fn each<R, A>(
+        &self,
+        requests: &[R],
+        id: impl Fn(&R) -> ExecutionId,
+        transition: impl Fn(Option<&Record>, &R, Micros) -> (Option<Record>, A),
+    ) -> Result<Vec<A>, StoreError> {
+        let mut rows = self.rows()?;
+        let now = self.now();
+        Ok(requests
+            .iter()
+            .map(|request| {
+                let row = rows.executions.get_mut(&id(request));
+                let (write, answer) =
+                    transition(row.as_deref().map(|(_, record)| record), request, now);
+                if let (Some((_, record)), Some(write)) = (row, write) {
+                    *record = write;
+                }
+                answer
+            })
+            .collect())
+    }
+
+    /// The rows behind `after` in the order of creation, at most `rows_max`, and where to go on.
+    fn sweep(
+        rows: &Rows,
+        after: Option<Cursor>,
+        since: Micros,
+        rows_max: u32,
+    ) -> (Vec<ExecutionId>, Option<Cursor>) {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let first = Cursor { created_at: since, id: ExecutionId([0; 16]) };
+        let from = match after {
+            Some(after) if after >= first => Excluded(after),
+            Some(_) | None => Included(first),
+        };
+        let rows_max = usize::try_from(rows_max).unwrap_or(usize::MAX);
+        let mut cursors = rows.by_creation.range((from, Unbounded)).copied();
+        let examined: Vec<Cursor> = cursors.by_ref().take(rows_max).collect();
+        let next = cursors.next().and(examined.last().copied());
+        (examined.into_iter().map(|cursor| cursor.id).collect(), next)
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn answers_at_once(&self) -> bool {
+        true
+    }
+
+    async fn heartbeat_handle(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(self.clone()))
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.rows().map(drop)
+    }
+
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        self.rows().map(drop)
+    }
+
+    async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let mut answers = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let seen = rows.executions.get(&claim.id).map(|(_, record)| record);
+            let (write, answer) = protocol::claim(seen, claim, now);
+            if let Some(record) = write {
+                rows.by_creation.insert(Cursor { created_at: now, id: claim.id });
+                rows.executions.insert(claim.id, (claim.identity.clone(), record));
+            }
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        self.each(takeovers, |request| request.id, protocol::take_over)
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
+        self.each(renewals, |request| request.id, protocol::renew)
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        self.each(completions, |request| request.id, protocol::complete)
+    }
+
+    async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
+        self.each(releases, |request| request.id, protocol::release)
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        self.each(settlements, |request| request.id, protocol::settle)
+    }
+
+    async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
+        let rows = self.rows()?;
+        let now = self.now();
+        let read = |id| {
+            let (identity, record) = rows.executions.get(id)?;
+            Some(Execution { identity: identity.clone(), record: record.clone(), now })
+        };
+        Ok(ids.iter().map(read).collect())
+    }
+
+    async fn list_review(
+        &self,
+        namespace: &str,
+        after: Option<Cursor>,
+        rows_max: u32,
+    ) -> Result<Vec<Execution>, StoreError> {
+        let rows = self.rows()?;
+        let now = self.now();
+        let (ids, _) = Self::sweep(&rows, after, Micros(i64::MIN), u32::MAX);
+        let in_review = ids.iter().filter_map(|id| {
+            let (identity, record) = rows.executions.get(id)?;
+            let listed = record.state == State::Review && identity.namespace == namespace;
+            listed.then(|| Execution { identity: identity.clone(), record: record.clone(), now })
+        });
+        Ok(in_review.take(usize::try_from(rows_max).unwrap_or(usize::MAX)).collect())
+    }
+
+    async fn reap(
+        &self,
+        after: Option<Cursor>,
+        younger_than_ms: Option<u64>,
+        rows_max: u32,
+    ) -> Result<Reaped, StoreError> {
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let since = younger_than_ms.map_or(Micros(i64::MIN), |ms| now.minus_ms(ms));
+        let (ids, next) = Self::sweep(&rows, after, since, rows_max);
+        let mut lapsed = Vec::new();
+        for id in ids {
+            let Some((identity, record)) = rows.executions.get_mut(&id) else {
+                continue;
+            };
+            if let Some(reaped) = protocol::reap(record, now) {
+                lapsed.push((id, identity.handler.clone(), reaped.state));
+                *record = reaped;
+            }
+        }
+        Ok(Reaped { lapsed, next })
+    }
+
+    async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let (ids, next) = Self::sweep(&rows, after, Micros(i64::MIN), rows_max);
+        let mut deleted = 0;
+        for id in ids {
+            let expired =
+                rows.executions.get(&id).is_some_and(|(_, record)| protocol::expired(record, now));
+            if expired && let Some((_, record)) = rows.executions.remove(&id) {
+                rows.by_creation.remove(&Cursor { created_at: record.created_at, id });
+                deleted += 1;
+            }
+        }
+        Ok(Purged { deleted, next })
+    }
+
+    async fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+    }
+}
