@@ -6,4 +6,4 @@ pub use crate::handler::{Handler, Registration};
 
 pub use crate::execute::{Call, call};
 pub use crate::operation::Operation;
-pub use crate::outcome::{Outcome, Terminal, terminal};
+pub use crate::outcome::{Codec, Outcome, Terminal, Verdict, terminal};

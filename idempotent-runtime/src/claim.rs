@@ -1,0 +1,225 @@
+//! Asking the store for an execution, and the claim as a value.
+
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::lease::{Attempt, Entered};
+use crate::metrics;
+use crate::operation::Request;
+use crate::protocol::{
+    Claim, Claimed, Decision, Granted, Limits, Owner, Release, ReleaseTo, Seen, TakeOver,
+    TakenOver, Target, decide,
+};
+use crate::runtime::Runtime;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// A store that is away is asked this often before the call fails.
+const TRIES_MAX: u32 = 3;
+/// Between two tries.
+pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(100);
+/// A claimer that is outrun this often in a row tells its caller to come back.
+const OUTRUN_MAX: u32 = 5;
+
+/// What a caller was told.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// The execution is the caller's.
+    Granted(GrantedClaim),
+    /// It was there, and not to be claimed. Also says so to a leader's followers.
+    Found(Arc<Seen>),
+}
+
+/// A claim that was granted and has no outcome yet. Dropped so, it is released: no key stays blocked because
+/// its caller left.
+#[derive(Debug)]
+pub(crate) struct GrantedClaim {
+    runtime: Runtime,
+    attempt: Arc<Attempt>,
+    settled: bool,
+}
+
+impl GrantedClaim {
+    fn new(runtime: &Runtime, attempt: Attempt) -> Self {
+        let attempt = Arc::new(attempt);
+        runtime.attempts().insert(&attempt);
+        runtime.start_heartbeat();
+        Self { runtime: runtime.clone(), attempt, settled: false }
+    }
+
+    pub(crate) fn attempt(&self) -> &Arc<Attempt> {
+        &self.attempt
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The outcome is stored, or the execution is another's: nothing is left to release.
+    pub(crate) fn settled(mut self) {
+        self.settled = true;
+    }
+
+    /// The request that gives this claim up.
+    pub(crate) fn release(&self, to: ReleaseTo, reason: &str) -> Release {
+        let Attempt { id, owner, token, .. } = *self.attempt;
+        Release { id, owner, token, to, reason: reason.to_owned() }
+    }
+}
+
+impl Drop for GrantedClaim {
+    fn drop(&mut self) {
+        self.attempt.end();
+        let owner = self.attempt.owner;
+        if self.settled {
+            self.runtime.attempts().remove(owner);
+            return;
+        }
+        let release =
+            self.release(ReleaseTo::Retry { delay_ms: 0 }, "dropped before it had an outcome");
+        // The attempt stays on the list until the release is through, so that a shutdown waits for it.
+        self.runtime.queue_release(release, owner);
+    }
+}
+
+/// Claims the execution, or says what is there.
+///
+/// Never dropped half-way by its caller: see [`Runtime::in_own_task`]. A shutdown waits while `_entered` lives.
+pub(crate) async fn ask(
+    runtime: Runtime,
+    request: Arc<Request>,
+    limits: Limits,
+    _entered: Entered,
+) -> Result<Asked, Error> {
+    let owner = Owner(uuid::Uuid::new_v4().into_bytes());
+    let claim = Claim {
+        id: request.id,
+        identity: request.identity.clone(),
+        owner,
+        version: request.handler.current_version(),
+        limits,
+        fingerprint: request
+            .fingerprint
+            .as_ref()
+            .map(|fingerprint| fingerprint.stored(&request.fingerprint_key)),
+        issued_at: request.issued_at,
+    };
+    let mut outrun = 0;
+    loop {
+        // Taken before the claim is sent: the local deadline must not lie behind the store's.
+        let started = runtime.clock().elapsed();
+        let granted = |granted: Granted| {
+            let handler = request.handler.name();
+            let attempt = Attempt::new(request.id, owner, granted, handler, limits, started);
+            Ok(Asked::Granted(GrantedClaim::new(&runtime, attempt)))
+        };
+        let seen = match claim_one(&runtime, &claim).await? {
+            Claimed::Granted(fresh) => return granted(fresh),
+            Claimed::TooOld => return Err(Error::TooOld),
+            Claimed::Found(seen) => seen,
+        };
+        if let Some(fields) = mismatch(&request, &seen)? {
+            metrics::claim(request.handler.name(), "mismatch");
+            return Err(Error::PayloadMismatch { fields });
+        }
+        let target = match decide(&seen, owner) {
+            Decision::Own { token } => {
+                let Seen { record, .. } = *seen;
+                let (attempts, crashes) = (record.attempts, record.crashes);
+                return granted(Granted { token, attempts, crashes });
+            }
+            Decision::TakeOver => Target::Run,
+            Decision::Exhausted => Target::Review,
+            Decision::Replay { .. }
+            | Decision::InFlight { .. }
+            | Decision::NotDue { .. }
+            | Decision::NeedsReview { .. } => return Ok(Asked::Found(Arc::new(*seen))),
+        };
+        let take_over = TakeOver {
+            id: request.id,
+            seen: seen.record.token,
+            owner,
+            version: claim.version,
+            limits,
+            target,
+        };
+        let taken = take_over_one(&runtime, &take_over).await?;
+        match taken {
+            TakenOver::Granted(taken) => {
+                metrics::takeover(request.handler.name());
+                return granted(taken);
+            }
+            TakenOver::Reviewed => metrics::lapse(request.handler.name(), "review"),
+            TakenOver::Outrun => {
+                outrun += 1;
+                if outrun == OUTRUN_MAX {
+                    return Ok(Asked::Found(Arc::new(*seen)));
+                }
+            }
+        }
+    }
+}
+
+/// What differs between the payload and the one that the execution was claimed with.
+pub(crate) fn mismatch(request: &Request, seen: &Seen) -> Result<Option<Vec<String>>, Error> {
+    let (Some(stored), Some(fingerprint)) = (&seen.record.fingerprint, &request.fingerprint) else {
+        return Ok(None);
+    };
+    fingerprint.differs(&request.fingerprint_key, stored).map_err(|corrupt| {
+        let id = request.id;
+        let what = format!("the fingerprint of execution {id} is not one that this crate writes");
+        StoreError::with_source(StoreErrorKind::Corrupt, what, corrupt).into()
+    })
+}
+
+async fn claim_one(runtime: &Runtime, claim: &Claim) -> Result<Claimed, StoreError> {
+    let mut tries = Tries::new(runtime, TRIES_MAX);
+    loop {
+        match runtime.store().claim(slice::from_ref(claim)).await {
+            Ok(answers) => return only(answers),
+            Err(error) => tries.again(error).await?,
+        }
+    }
+}
+
+async fn take_over_one(runtime: &Runtime, request: &TakeOver) -> Result<TakenOver, StoreError> {
+    let mut tries = Tries::new(runtime, TRIES_MAX);
+    loop {
+        match runtime.store().take_over(slice::from_ref(request)).await {
+            Ok(answers) => return only(answers),
+            Err(error) => tries.again(error).await?,
+        }
+    }
+}
+
+/// The answer to a batch of one.
+pub(crate) fn only<A>(answers: Vec<A>) -> Result<A, StoreError> {
+    answers.into_iter().next().ok_or_else(|| {
+        StoreError::new(StoreErrorKind::Other, "the store gave no answer to a batch of one")
+    })
+}
+
+/// Asks a store again that is away: the same request is recognised.
+pub(crate) struct Tries<'a> {
+    runtime: &'a Runtime,
+    left: u32,
+}
+
+impl<'a> Tries<'a> {
+    pub(crate) fn new(runtime: &'a Runtime, tries_max: u32) -> Self {
+        Self { runtime, left: tries_max }
+    }
+
+    /// Lets a little time pass before the next try, or returns the error when there is to be none.
+    pub(crate) async fn again(&mut self, error: StoreError) -> Result<(), StoreError> {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || !error.is_transient() {
+            return Err(error);
+        }
+        tracing::warn!(%error, "the store is away; asking again");
+        let clock = self.runtime.clock();
+        clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
+        Ok(())
+    }
+}

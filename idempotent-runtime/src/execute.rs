@@ -1,0 +1,369 @@
+//! The whole story of a call: key → claim → (replay | in flight | mismatch | review | run) → complete → result.
+
+mod body;
+mod settle;
+
+use std::fmt;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::Instrument;
+
+use crate::claim::{Asked, GrantedClaim, ask, mismatch};
+use crate::error::Error;
+use crate::execution::Execution;
+use crate::flight::{Lead, Phase, Seat};
+use crate::metrics;
+use crate::observe::{self, Answer};
+use crate::operation::{Operation, Request};
+use crate::outcome::{Codec, Outcome, Terminal};
+use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
+use crate::runtime::Runtime;
+
+use body::Driven;
+
+/// How long a waiting duplicate lets pass between two looks at an execution that another process owns.
+const POLL_FIRST: Duration = Duration::from_millis(20);
+const POLL_LAST: Duration = Duration::from_secs(1);
+
+/// Describes a call of a handler that returns `R`.
+#[must_use]
+pub fn call<R: Outcome>(operation: Operation, terminal: Option<Terminal<R::Error>>) -> Call<R> {
+    Call { operation, codec: R::codec(terminal) }
+}
+
+/// A call of a handler that returns `R`.
+pub struct Call<R> {
+    operation: Operation,
+    codec: Arc<dyn Codec<R>>,
+}
+
+impl<R> fmt::Debug for Call<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("operation", &self.operation).finish_non_exhaustive()
+    }
+}
+
+impl<R: Send + 'static> Call<R> {
+    /// Answers the call; the body, if it is to run, runs in a task of its own.
+    ///
+    /// # Cancel safety
+    ///
+    /// A body that has started goes on when this future is dropped, and its outcome is stored. A claim whose
+    /// body has not started is released.
+    pub async fn finish<F>(self, body: F) -> R
+    where
+        F: Future<Output = R> + Send + 'static,
+    {
+        let Self { operation, codec } = self;
+        match admit(operation, codec.as_ref()).await {
+            Admitted::Answered(outcome) => outcome,
+            Admitted::Run(run) => {
+                let span = tracing::Span::current();
+                let driven = body::drive(run, Arc::clone(&codec), body).instrument(span);
+                match tokio::spawn(driven).await {
+                    Ok(Driven::Outcome(outcome, answer)) => answered(outcome, answer),
+                    Ok(Driven::Panicked(panic)) => resume_unwind(panic),
+                    // The task was dropped with its runtime; its claim is being released.
+                    Err(_) => failed(codec.as_ref(), Error::RuntimeEnded),
+                }
+            }
+        }
+    }
+}
+
+impl<R> Call<R> {
+    /// Answers the call; the body, if it is to run, runs in the caller's task.
+    ///
+    /// # Cancel safety
+    ///
+    /// When this future is dropped, the body is dropped with it and its claim is released.
+    pub async fn abandon<F>(self, body: F) -> R
+    where
+        F: Future<Output = R>,
+    {
+        let Self { operation, codec } = self;
+        match admit(operation, codec.as_ref()).await {
+            Admitted::Answered(outcome) => outcome,
+            Admitted::Run(run) => match body::drive(run, codec, body).await {
+                Driven::Outcome(outcome, answer) => answered(outcome, answer),
+                Driven::Panicked(panic) => resume_unwind(panic),
+            },
+        }
+    }
+}
+
+/// A claimed execution whose body is to run.
+struct Run {
+    claim: GrantedClaim,
+    lead: Lead,
+    request: Arc<Request>,
+    ambient: Ambient,
+}
+
+/// What the caller's task carries into the body's.
+struct Ambient {
+    scope: Option<Runtime>,
+    caller: Option<Arc<Execution>>,
+}
+
+impl Ambient {
+    fn of_this_task() -> Self {
+        Self { scope: Runtime::scoped(), caller: Execution::current() }
+    }
+
+    async fn scope<F: Future>(self, body: F) -> F::Output {
+        let body = observe::unobserved(body);
+        match self.scope {
+            Some(runtime) => runtime.scope(body).await,
+            None => body.await,
+        }
+    }
+}
+
+/// What came of asking for the execution.
+enum Admitted<R> {
+    Answered(R),
+    Run(Box<Run>),
+}
+
+fn failed<R>(codec: &dyn Codec<R>, error: Error) -> R {
+    if let Some(caller) = Execution::current() {
+        caller.note_own_error();
+    }
+    codec.fail(error)
+}
+
+fn answered<R>(outcome: R, answer: Option<Answer>) -> R {
+    match answer {
+        Some(answer) => observe::answered(answer),
+        // One of our own errors, or the handler's: tell the handler that called.
+        None => {}
+    }
+    outcome
+}
+
+async fn admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Admitted<R> {
+    match try_admit(operation, codec).await {
+        Ok(admitted) => admitted,
+        Err(error) => Admitted::Answered(failed(codec, error)),
+    }
+}
+
+async fn try_admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Result<Admitted<R>, Error> {
+    let (runtime, request) = operation.resolve()?;
+    if Execution::current().is_some_and(|caller| caller.runs(request.id)) {
+        return Err(Error::Reentrant);
+    }
+    let handler = request.handler;
+    let caller = Caller {
+        limits: runtime.settings().defaults.limits(handler.policy()),
+        wait_until: handler.policy().wait.map(|wait| runtime.clock().elapsed() + wait),
+        runtime,
+        request: Arc::new(request),
+    };
+    let mut polls = 0;
+    loop {
+        let answer = match caller.runtime.flights().join(caller.request.id) {
+            Seat::Leader(lead) => match caller.claim(lead).await? {
+                Claimed::Run(run) => return Ok(Admitted::Run(run)),
+                Claimed::Found(seen) => caller.answer(&seen, Answer::Replayed)?,
+            },
+            Seat::Follower(phase) => caller.follow(phase).await?,
+        };
+        match answer {
+            Next::Replay { failed, result, version, how } => {
+                let outcome = caller.replay(codec, failed, &result, version)?;
+                observe::answered(how);
+                return Ok(Admitted::Answered(outcome));
+            }
+            Next::ClaimAgain => {}
+            Next::Poll(error) => {
+                caller.pause(polls, error).await?;
+                polls += 1;
+            }
+        }
+    }
+}
+
+/// One caller until he is answered.
+struct Caller {
+    runtime: Runtime,
+    request: Arc<Request>,
+    limits: Limits,
+    wait_until: Option<Duration>,
+}
+
+enum Claimed {
+    Run(Box<Run>),
+    Found(Arc<Seen>),
+}
+
+enum Next {
+    Replay {
+        failed: bool,
+        result: StoredResult,
+        version: u32,
+        how: Answer,
+    },
+    ClaimAgain,
+    /// In flight elsewhere; the error is what to say when the wait is over.
+    Poll(Error),
+}
+
+impl Caller {
+    /// Claims as the leader of those in this process who want the execution.
+    async fn claim(&self, lead: Lead) -> Result<Claimed, Error> {
+        let entered = self.runtime.enter()?;
+        let asked = ask(self.runtime.clone(), Arc::clone(&self.request), self.limits, entered);
+        match self.runtime.in_own_task(asked).await?? {
+            Asked::Granted(claim) => {
+                metrics::claim(self.request.handler.name(), "granted");
+                lead.running(claim.attempt(), self.request.fingerprint.as_ref());
+                let request = Arc::clone(&self.request);
+                let ambient = Ambient::of_this_task();
+                Ok(Claimed::Run(Box::new(Run { claim, lead, request, ambient })))
+            }
+            Asked::Found(seen) => {
+                lead.found(&seen);
+                Ok(Claimed::Found(seen))
+            }
+        }
+    }
+
+    /// What follows from an execution that was there.
+    fn answer(&self, seen: &Seen, how: Answer) -> Result<Next, Error> {
+        let handler = self.request.handler.name();
+        let after = Duration::from_millis;
+        // No attempt has the zero owner, so nothing here is mistaken for an own claim.
+        match decide(seen, Owner([0; 16])) {
+            Decision::Replay { failed, result, version } => {
+                metrics::claim(handler, "replayed");
+                Ok(Next::Replay { failed, result, version, how })
+            }
+            Decision::InFlight { retry_after_ms } => {
+                metrics::claim(handler, "in_flight");
+                Ok(Next::Poll(Error::InFlight { retry_after: after(retry_after_ms) }))
+            }
+            Decision::NotDue { retry_after_ms } => {
+                metrics::claim(handler, "not_due");
+                Err(Error::NotDue { retry_after: after(retry_after_ms) })
+            }
+            Decision::NeedsReview { reason } => {
+                metrics::claim(handler, "review");
+                Err(Error::NeedsReview { reason })
+            }
+            // A claimer that was outrun again and again: somebody is at it.
+            Decision::TakeOver | Decision::Exhausted | Decision::Own { .. } => {
+                metrics::claim(handler, "in_flight");
+                Ok(Next::Poll(Error::InFlight { retry_after: POLL_LAST }))
+            }
+        }
+    }
+
+    /// Waits for what the leader finds, or for what his body returns.
+    async fn follow(&self, mut phase: watch::Receiver<Phase>) -> Result<Next, Error> {
+        loop {
+            let now = phase.borrow_and_update().clone();
+            match now {
+                Phase::Claiming => {
+                    if phase.changed().await.is_err() {
+                        return Ok(Next::ClaimAgain);
+                    }
+                }
+                Phase::Gone => return Ok(Next::ClaimAgain),
+                Phase::Found(seen) => {
+                    if let Some(fields) = mismatch(&self.request, &seen)? {
+                        return Err(Error::PayloadMismatch { fields });
+                    }
+                    return self.answer(&seen, Answer::Joined);
+                }
+                Phase::Finished(finished) => {
+                    self.same_payload(finished.fingerprint.as_deref())?;
+                    metrics::claim(self.request.handler.name(), "joined");
+                    return Ok(Next::Replay {
+                        failed: finished.failed,
+                        result: finished.result.clone(),
+                        version: finished.version,
+                        how: Answer::Joined,
+                    });
+                }
+                Phase::Running(attempt, fingerprint) => {
+                    self.same_payload(fingerprint.as_deref())?;
+                    let clock = self.runtime.clock();
+                    let left = attempt.lease_end().saturating_sub(clock.elapsed());
+                    let in_flight = Error::InFlight { retry_after: left };
+                    let Some(until) = self.wait_until.filter(|until| *until > clock.elapsed())
+                    else {
+                        metrics::claim(self.request.handler.name(), "in_flight");
+                        return Err(in_flight);
+                    };
+                    tokio::select! {
+                        biased;
+                        changed = phase.changed() => if changed.is_err() {
+                            return Ok(Next::ClaimAgain);
+                        },
+                        () = clock.sleep_until(until) => return Err(in_flight),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares the payload with the leader's.
+    fn same_payload(&self, leader: Option<&crate::fingerprint::Fingerprint>) -> Result<(), Error> {
+        let (Some(leader), Some(mine)) = (leader, &self.request.fingerprint) else {
+            return Ok(());
+        };
+        match mine.matches(leader) {
+            None => Ok(()),
+            Some(fields) => {
+                metrics::claim(self.request.handler.name(), "mismatch");
+                Err(Error::PayloadMismatch { fields })
+            }
+        }
+    }
+
+    /// Lets a little time pass, or fails with `error` when the caller does not wait any longer.
+    async fn pause(&self, polls: u32, error: Error) -> Result<(), Error> {
+        let clock = self.runtime.clock();
+        let now = clock.elapsed();
+        let Some(until) = self.wait_until.filter(|until| *until > now) else {
+            return Err(error);
+        };
+        let step = (POLL_FIRST * 2_u32.saturating_pow(polls.min(16))).min(POLL_LAST);
+        clock.sleep_until((now + jittered(step)).min(until)).await;
+        self.runtime.check_open()
+    }
+
+    /// The outcome that a stored result holds.
+    fn replay<R>(
+        &self,
+        codec: &dyn Codec<R>,
+        failed: bool,
+        result: &StoredResult,
+        version: u32,
+    ) -> Result<R, Error> {
+        let unavailable = |reason: String| Error::ResultUnavailable {
+            stored: version,
+            current: self.request.handler.current_version(),
+            reason,
+        };
+        match result {
+            StoredResult::Json(json) => {
+                codec.replay(failed, json).map_err(|reason| unavailable(reason.to_owned()))
+            }
+            StoredResult::Absent { reason } => Err(unavailable(reason.clone())),
+        }
+    }
+}
+
+/// Between half and the whole of `duration`, so that callers do not march in step.
+pub(crate) fn jittered(duration: Duration) -> Duration {
+    let random = uuid::Uuid::new_v4().as_u128() & 0xFF;
+    let parts = u32::try_from(random).unwrap_or(0);
+    duration / 2 + duration / 2 * parts / 0xFF
+}

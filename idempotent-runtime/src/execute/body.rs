@@ -1,0 +1,192 @@
+//! Runs a claimed execution's body and stores what came of it.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+
+use tracing::Instrument;
+
+use super::settle::{complete, release};
+use super::{Run, jittered};
+use crate::claim::GrantedClaim;
+use crate::error::Error;
+use crate::execution::Execution;
+use crate::flight::{Finished, Lead};
+use crate::lease::{Attempt, Cancel};
+use crate::metrics;
+use crate::observe::Answer;
+use crate::operation::Request;
+use crate::outcome::{Codec, Verdict};
+use crate::policy::ms;
+use crate::protocol::{ReleaseTo, Written};
+
+/// What came of a body.
+pub(crate) enum Driven<R> {
+    /// What the caller gets, and whether it is stored.
+    Outcome(R, Option<Answer>),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// How a body ended.
+enum Ended<R> {
+    Returned(R),
+    Panicked(Box<dyn Any + Send>),
+    Cancelled(Cancel),
+}
+
+/// Runs the body, stores its outcome or gives the claim up, and says what the caller gets.
+pub(crate) async fn drive<R, F>(run: Box<Run>, codec: Arc<dyn Codec<R>>, body: F) -> Driven<R>
+where
+    F: Future<Output = R>,
+{
+    let Run { claim, lead, request, ambient } = *run;
+    let execution = Execution::new(request.id, ambient.caller.clone());
+    let runtime = claim.runtime().clone();
+    let attempt = Arc::clone(claim.attempt());
+    let began = runtime.clock().elapsed();
+
+    let span = span(&attempt);
+    let scoped = ambient.scope(Arc::clone(&execution).scope(body));
+    let ended = supervise(scoped, &attempt, &runtime).instrument(span.clone()).await;
+
+    let ran = runtime.clock().elapsed().saturating_sub(began);
+    let settling =
+        Settling { claim, lead, request, codec: codec.as_ref(), own_error: execution.own_error() };
+    let (ended_as, driven) = settling.settle(ended).instrument(span).await;
+    metrics::attempt(attempt.handler, ended_as, ran);
+    warn_if_slow(&attempt, ran);
+    driven
+}
+
+fn span(attempt: &Attempt) -> tracing::Span {
+    let id = attempt.id.to_string();
+    tracing::info_span!(
+        "idempotent",
+        handler = attempt.handler,
+        execution = id.get(..8),
+        attempt = attempt.number,
+    )
+}
+
+/// Polls the body until it returns, panics, or must stop.
+async fn supervise<R>(
+    body: impl Future<Output = R>,
+    attempt: &Attempt,
+    runtime: &crate::runtime::Runtime,
+) -> Ended<R> {
+    let mut body = pin!(body);
+    let caught = poll_fn(|cx| {
+        // The body is not polled again after a panic, so what it leaves broken is never seen.
+        match catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(cx))) {
+            Ok(polled) => polled.map(Ended::Returned),
+            Err(panic) => std::task::Poll::Ready(Ended::Panicked(panic)),
+        }
+    });
+    tokio::select! {
+        biased;
+        ended = caught => ended,
+        cause = attempt.cancelled(runtime.clock()) => Ended::Cancelled(cause),
+    }
+}
+
+/// A warning from half of `max_runtime` on, so that nobody has to set it by gut feeling.
+fn warn_if_slow(attempt: &Attempt, ran: std::time::Duration) {
+    let max_runtime_ms = attempt.limits.max_runtime_ms;
+    if ms(ran) > max_runtime_ms / 2 {
+        tracing::warn!(
+            handler = attempt.handler,
+            ran_ms = ms(ran),
+            max_runtime_ms,
+            "the body ran longer than half of `max_runtime`; raise it before a slow day cancels one"
+        );
+    }
+}
+
+/// A body that has ended, and what is needed to settle its claim.
+struct Settling<'a, R> {
+    claim: GrantedClaim,
+    lead: Lead,
+    request: Arc<Request>,
+    codec: &'a dyn Codec<R>,
+    own_error: bool,
+}
+
+impl<R> Settling<'_, R> {
+    /// Stores the outcome or gives the claim up. Also says how the attempt ended, for metrics.
+    async fn settle(self, ended: Ended<R>) -> (&'static str, Driven<R>) {
+        match ended {
+            Ended::Returned(outcome) => self.returned(outcome).await,
+            Ended::Panicked(panic) => {
+                tracing::warn!("the body panicked");
+                release(self.claim, ReleaseTo::Crash, "the body panicked").await;
+                ("panicked", Driven::Panicked(panic))
+            }
+            Ended::Cancelled(cause) => self.cancelled(cause).await,
+        }
+    }
+
+    async fn returned(self, outcome: R) -> (&'static str, Driven<R>) {
+        let bytes_max = self.claim.runtime().settings().result_bytes_max;
+        match self.codec.verdict(&outcome, self.own_error, bytes_max) {
+            Verdict::Retry => {
+                let delay_ms = backoff_ms(&self.request, self.claim.attempt().number);
+                let to = ReleaseTo::Retry { delay_ms };
+                release(self.claim, to, "the handler returned an error that is not terminal").await;
+                ("error", Driven::Outcome(outcome, None))
+            }
+            Verdict::Finished { failed, result } => {
+                let ended_as = if failed { "failed" } else { "completed" };
+                match complete(self.claim, failed, result.clone()).await {
+                    Ok(Written::Done) => {
+                        let Request { handler, fingerprint, .. } = &*self.request;
+                        self.lead.finished(|| Finished {
+                            failed,
+                            result,
+                            version: handler.current_version(),
+                            fingerprint: fingerprint.clone(),
+                        });
+                        (ended_as, Driven::Outcome(outcome, Some(Answer::Executed)))
+                    }
+                    Ok(Written::Fenced) => ("fenced", refuse(self.codec, Error::LeaseLost)),
+                    Err(error) => ("unrecorded", refuse(self.codec, error)),
+                }
+            }
+        }
+    }
+
+    async fn cancelled(self, cause: Cancel) -> (&'static str, Driven<R>) {
+        tracing::warn!(?cause, "the body was cancelled");
+        let (ended_as, answer) = match cause {
+            Cancel::LeaseLost => {
+                // Not ours to release; if nobody took it over, it lapses by itself.
+                self.claim.settled();
+                ("lease_lost", Error::LeaseLost)
+            }
+            Cancel::MaxRuntime => {
+                let max_runtime_ms = self.claim.attempt().limits.max_runtime_ms;
+                release(self.claim, ReleaseTo::Crash, "the body ran past max_runtime").await;
+                let max_runtime = std::time::Duration::from_millis(max_runtime_ms);
+                ("max_runtime", Error::MaxRuntime { max_runtime })
+            }
+            Cancel::Shutdown => {
+                let to = ReleaseTo::Retry { delay_ms: 0 };
+                release(self.claim, to, "the runtime shut down").await;
+                ("shutdown", Error::ShuttingDown)
+            }
+        };
+        (ended_as, refuse(self.codec, answer))
+    }
+}
+
+fn refuse<R>(codec: &dyn Codec<R>, error: Error) -> Driven<R> {
+    Driven::Outcome(codec.fail(error), None)
+}
+
+/// The delay before the attempt after this one: doubled each time, up to the last, jittered.
+fn backoff_ms(request: &Request, attempt: u32) -> u64 {
+    let Some((first, last)) = request.handler.policy().backoff else { return 0 };
+    let doubled = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
+    ms(jittered(doubled.min(last)))
+}

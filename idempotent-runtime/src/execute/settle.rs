@@ -1,0 +1,81 @@
+//! The writes that end an attempt. Each runs in a task of its own, so that no caller can drop it half-way.
+
+use std::slice;
+
+use crate::claim::{GrantedClaim, Tries, only};
+use crate::error::Error;
+use crate::protocol::{Completion, ReleaseTo, StoredResult, Written};
+use crate::store::StoreError;
+
+/// A release that fails is asked again this often; after that the lease lapses by itself.
+const RELEASE_TRIES_MAX: u32 = 3;
+
+/// Stores the outcome; asks again while the lease holds and the store is away.
+pub(super) async fn complete(
+    claim: GrantedClaim,
+    failed: bool,
+    result: StoredResult,
+) -> Result<Written, Error> {
+    claim.attempt().end();
+    let runtime = claim.runtime().clone();
+    let stored = async move {
+        let attempt = claim.attempt();
+        let (id, owner, token) = (attempt.id, attempt.owner, attempt.token);
+        let completion = Completion { id, owner, token, failed, result };
+        let answer = loop {
+            match claim.runtime().store().complete(slice::from_ref(&completion)).await {
+                Ok(answers) => break only(answers),
+                Err(error) if error.is_transient() && in_time(&claim) => {
+                    tracing::warn!(%error, "the outcome could not be stored; asking again");
+                    let clock = claim.runtime().clock();
+                    clock.sleep_until(clock.elapsed() + crate::claim::RETRY_EVERY).await;
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        // Stored, fenced, or unknown: in no case is there something to release.
+        claim.settled();
+        answer
+    };
+    match runtime.in_own_task(stored).await {
+        Ok(Ok(written)) => Ok(written),
+        Ok(Err(source)) => {
+            tracing::error!(error = %source, "the outcome could not be stored");
+            Err(Error::Unrecorded { source })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the guard may still hold.
+fn in_time(claim: &GrantedClaim) -> bool {
+    claim.runtime().clock().elapsed() < claim.attempt().lease_end()
+}
+
+/// Gives the claim up; if the store does not answer, the lease lapses by itself.
+pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &'static str) {
+    claim.attempt().end();
+    let runtime = claim.runtime().clone();
+    let released = async move {
+        let request = claim.release(to, reason);
+        let mut tries = Tries::new(claim.runtime(), RELEASE_TRIES_MAX);
+        let answer: Result<Written, StoreError> = loop {
+            match claim.runtime().store().release(slice::from_ref(&request)).await {
+                Ok(answers) => break only(answers),
+                Err(error) => {
+                    if let Err(error) = tries.again(error).await {
+                        break Err(error);
+                    }
+                }
+            }
+        };
+        match &answer {
+            Ok(Written::Done) => {}
+            Ok(Written::Fenced) => tracing::warn!("another attempt had taken the execution over"),
+            Err(error) => tracing::warn!(%error, "a claim could not be released; its lease lapses"),
+        }
+        claim.settled();
+    };
+    // A failure has been told; the caller's answer does not depend on it.
+    let _ = runtime.in_own_task(released).await;
+}

@@ -1,0 +1,78 @@
+//! How a call was answered.
+
+use std::cell::Cell;
+use std::future::Future;
+
+tokio::task_local! {
+    static OBSERVED: Cell<Option<Answer>>;
+}
+
+/// How a call was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Answer {
+    /// The body ran, and its outcome is stored.
+    Executed,
+    /// From the stored result.
+    Replayed,
+    /// From what another caller of this process found, or from what his body returned.
+    Joined,
+}
+
+/// What [`observe`] saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Observed<T> {
+    /// What the future returned.
+    pub output: T,
+    /// How the last handler that it called was answered; `None` if it called none, or none was answered with an
+    /// outcome that is stored.
+    pub answer: Option<Answer>,
+}
+
+/// Runs a future and reports how the handler that it calls was answered.
+///
+/// Handlers that run below that handler's body are not reported.
+///
+/// # Cancel safety
+///
+/// That of `future`.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotent_runtime::{idempotent, observe, Answer, Error, Runtime};
+/// #[idempotent(key = "greet:{name}")]
+/// async fn greet(name: String) -> Result<String, Error> {
+///     Ok(format!("hello {name}"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let runtime = Runtime::connect("doc", "memory:").await?;
+/// let first = observe(runtime.scope(greet("ada".to_owned()))).await;
+/// let second = observe(runtime.scope(greet("ada".to_owned()))).await;
+/// assert_eq!(first.answer, Some(Answer::Executed));
+/// assert_eq!(second.answer, Some(Answer::Replayed));
+/// # Ok(())
+/// # }
+/// ```
+pub async fn observe<F: Future>(future: F) -> Observed<F::Output> {
+    OBSERVED
+        .scope(Cell::new(None), async {
+            let output = future.await;
+            Observed { output, answer: OBSERVED.with(Cell::get) }
+        })
+        .await
+}
+
+/// Runs a body: what it calls is nobody's answer but its own.
+pub(crate) async fn unobserved<F: Future>(body: F) -> F::Output {
+    OBSERVED.scope(Cell::new(None), body).await
+}
+
+/// Reports an answer to whoever observes this task.
+pub(crate) fn answered(answer: Answer) {
+    // Nobody observes: nothing to report.
+    let _ = OBSERVED.try_with(|observed| observed.set(Some(answer)));
+}

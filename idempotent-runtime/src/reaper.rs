@@ -1,0 +1,165 @@
+//! Turns lapsed attempts into retryable ones, and deletes what is past its retention.
+//!
+//! Any number of processes may do it at once: each write is conditional, rows that are locked are passed over,
+//! and each handler's policy stands in its rows.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::error::Error;
+use crate::metrics;
+use crate::policy::ms;
+use crate::protocol::State;
+use crate::runtime::{Runtime, WeakRuntime};
+use crate::store::Cursor;
+
+/// How often the reaper looks, unless set: half a default lease.
+pub(crate) const EVERY_DEFAULT: Duration = Duration::from_secs(15);
+/// Rows examined in one statement.
+const ROWS_MAX: u32 = 1_000;
+/// Statements between two sleeps, so that a large table does not keep a process busy.
+const BATCHES_MAX: u32 = 16;
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Lapsed executions that the next call claims.
+    pub retryable: u64,
+    /// Lapsed executions that went to review.
+    pub review: u64,
+    /// Executions deleted.
+    pub purged: u64,
+}
+
+impl Runtime {
+    /// Reaps and purges once through the whole table, now.
+    ///
+    /// The reaper does the same little by little in the background; this is for a scheduled job of your own, and
+    /// for tests.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if the store fails; what was done stays done.
+    ///
+    /// # Cancel safety
+    ///
+    /// The statement under way is finished.
+    pub async fn sweep(&self) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
+        let mut after = None;
+        loop {
+            after = reap(self, after, None, &mut swept).await?;
+            if after.is_none() {
+                break;
+            }
+        }
+        loop {
+            after = purge(self, after, &mut swept).await?;
+            if after.is_none() {
+                return Ok(swept);
+            }
+        }
+    }
+}
+
+async fn reap(
+    runtime: &Runtime,
+    after: Option<Cursor>,
+    younger_than_ms: Option<u64>,
+    swept: &mut Swept,
+) -> Result<Option<Cursor>, Error> {
+    let store = runtime.store().clone();
+    let reaping = async move { store.reap(after, younger_than_ms, ROWS_MAX).await };
+    let reaped = runtime.in_own_task(reaping).await??;
+    for (id, handler, state) in reaped.lapsed {
+        let to = if state == State::Review { "review" } else { "retryable" };
+        tracing::warn!(execution = id.to_string().get(..8), handler, to, "a lease had lapsed");
+        metrics::lapse(handler, to);
+        match state {
+            State::Review => swept.review += 1,
+            State::Running | State::Retryable | State::Completed | State::Failed => {
+                swept.retryable += 1;
+            }
+        }
+    }
+    Ok(reaped.next)
+}
+
+async fn purge(
+    runtime: &Runtime,
+    after: Option<Cursor>,
+    swept: &mut Swept,
+) -> Result<Option<Cursor>, Error> {
+    let store = runtime.store().clone();
+    let purging = async move { store.purge(after, ROWS_MAX).await };
+    let purged = runtime.in_own_task(purging).await??;
+    metrics::purged(purged.deleted);
+    swept.purged += purged.deleted;
+    Ok(purged.next)
+}
+
+/// Starts the reaper of a runtime; it ends with the runtime.
+pub(crate) fn start(runtime: &Runtime, every: Duration) {
+    let reaper = Reaper {
+        runtime: runtime.downgrade(),
+        stop: runtime.stopped(),
+        every,
+        sweep: Sweep::default(),
+    };
+    drop(runtime.tasks().spawn(reaper.run()));
+}
+
+struct Reaper {
+    runtime: WeakRuntime,
+    stop: watch::Receiver<bool>,
+    every: Duration,
+    sweep: Sweep,
+}
+
+/// Where the slow sweeps over the whole table are.
+#[derive(Default)]
+struct Sweep {
+    reaped: Option<Cursor>,
+    purged: Option<Cursor>,
+}
+
+impl Reaper {
+    async fn run(mut self) {
+        while let Some(runtime) = self.runtime.upgrade() {
+            // Jittered, so that replicas do not look all at once.
+            let wake = runtime.clock().elapsed() + crate::execute::jittered(self.every * 4 / 3);
+            let clock = runtime.shared_clock();
+            drop(runtime);
+            tokio::select! {
+                // `true` is sent by a shutdown; an error says that the runtime was dropped.
+                _ = self.stop.wait_for(|stop| *stop) => return,
+                () = clock.sleep_until(wake) => {}
+            }
+            let Some(runtime) = self.runtime.upgrade() else { return };
+            if let Err(error) = self.sweep.step(&runtime).await {
+                tracing::warn!(%error, "the reaper could not reach the store; it looks again");
+            }
+        }
+    }
+}
+
+impl Sweep {
+    /// Reaps what was created lately, then goes on a stretch through the whole table.
+    async fn step(&mut self, runtime: &Runtime) -> Result<(), Error> {
+        let mut swept = Swept::default();
+        let limits = runtime.settings().defaults;
+        let lately_ms = ms(limits.max_runtime.saturating_add(limits.lease));
+        let mut recent = None;
+        for _ in 0..BATCHES_MAX {
+            recent = reap(runtime, recent, Some(lately_ms), &mut swept).await?;
+            if recent.is_none() {
+                break;
+            }
+        }
+        self.reaped = reap(runtime, self.reaped, None, &mut swept).await?;
+        self.purged = purge(runtime, self.purged, &mut swept).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,298 @@
+//! Builds a runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::{Runtime, url};
+use crate::clock::{Clock, SystemClock};
+use crate::error::Error;
+use crate::handler::{Handler, handlers};
+use crate::lease::{Heartbeat, HeartbeatOn};
+use crate::policy::Defaults;
+use crate::reaper;
+use crate::settings::{KeyText, Settings};
+use crate::store::Store;
+
+/// Most bytes of a stored result, unless set: 1 MiB.
+const RESULT_BYTES_DEFAULT: usize = 1 << 20;
+/// Most that can be set: 16 MiB.
+const RESULT_BYTES_MAX: usize = 16 << 20;
+/// Connections of a process, unless set.
+const POOL_SIZE_DEFAULT: u32 = 6;
+/// Longest namespace, in bytes.
+const NAMESPACE_BYTES_MAX: usize = 128;
+
+/// Whether `connect` changes the database's schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Migrations {
+    /// Bring it up to date. Safe from many processes at once, and again.
+    #[default]
+    Run,
+    /// Only check it: for run roles without DDL. [`Builder::migrations_sql`] prints what an operator runs.
+    Check,
+}
+
+/// Settings of a runtime; start from [`Runtime::builder`].
+#[derive(Debug)]
+#[must_use = "call `.connect().await`"]
+pub struct Builder {
+    namespace: String,
+    store: Option<Source>,
+    migrations: Migrations,
+    defaults: Defaults,
+    result_bytes_max: usize,
+    secret: Option<Vec<u8>>,
+    key_text: KeyText,
+    clock: Arc<dyn Clock>,
+    heartbeat: HeartbeatOn,
+    reaper_every: Option<Duration>,
+    pub(super) pool_size: u32,
+    pub(super) table_prefix: Option<String>,
+    pub(super) schema: Option<String>,
+    pub(super) transaction_pooler: bool,
+}
+
+#[derive(Debug)]
+enum Source {
+    Url(String),
+    Store(Arc<dyn Store>),
+}
+
+impl Builder {
+    pub(super) fn new(namespace: String) -> Self {
+        Self {
+            namespace,
+            store: None,
+            migrations: Migrations::default(),
+            defaults: Defaults::default(),
+            result_bytes_max: RESULT_BYTES_DEFAULT,
+            secret: None,
+            key_text: KeyText::default(),
+            clock: Arc::new(SystemClock::new()),
+            heartbeat: HeartbeatOn::Thread,
+            reaper_every: Some(reaper::EVERY_DEFAULT),
+            pool_size: POOL_SIZE_DEFAULT,
+            table_prefix: None,
+            schema: None,
+            transaction_pooler: false,
+        }
+    }
+
+    /// The database, by URL: `sqlite://payments.db`, `postgres://user@host/db`, or `memory:`.
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.store = Some(Source::Url(url.into()));
+        self
+    }
+
+    /// A store of your own instead of a URL.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Source::Store(Arc::new(store)));
+        self
+    }
+
+    /// Whether `connect` changes the schema or only checks it.
+    pub fn migrations(mut self, migrations: Migrations) -> Self {
+        self.migrations = migrations;
+        self
+    }
+
+    /// Connections of this process to the database: 6 unless set, at least 2, one more for heartbeats.
+    pub fn pool_size(mut self, connections: u32) -> Self {
+        self.pool_size = connections;
+        self
+    }
+
+    /// Prefix of the tables' names: `idempotent_` unless set. Letters, digits and `_`, at most 48.
+    pub fn table_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.table_prefix = Some(prefix.into());
+        self
+    }
+
+    /// PostgreSQL: the schema that holds the tables; the search path's first unless set.
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = Some(schema.into());
+        self
+    }
+
+    /// PostgreSQL: whether a proxy that pools by transaction stands between (`PgBouncer` with `pool_mode =
+    /// transaction`). Then no statement is cached and each call is wrapped in BEGIN … COMMIT.
+    pub fn transaction_pooler(mut self, between: bool) -> Self {
+        self.transaction_pooler = between;
+        self
+    }
+
+    /// Length of a lease for handlers that set none: 30 s unless set, from 100 ms to 1 h.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.defaults.lease = lease;
+        self
+    }
+
+    /// Longest time a body may run, for handlers that set none: 15 min unless set.
+    pub fn max_runtime(mut self, max_runtime: Duration) -> Self {
+        self.defaults.max_runtime = max_runtime;
+        self
+    }
+
+    /// Attempts that may end without an outcome before review, for handlers that set none: 8 unless set.
+    pub fn max_crashes(mut self, crashes: u32) -> Self {
+        self.defaults.max_crashes = crashes;
+        self
+    }
+
+    /// How long a finished execution answers, for handlers that set none: 30 days unless set. It must exceed every
+    /// queue's redelivery horizon: after it a key is new.
+    pub fn retain(mut self, retain: Duration) -> Self {
+        self.defaults.retain = retain;
+        self
+    }
+
+    /// Most bytes of a stored result: 1 MiB unless set, at most 16 MiB. A larger one completes the execution
+    /// without a result.
+    pub fn max_result_bytes(mut self, bytes: usize) -> Self {
+        self.result_bytes_max = bytes;
+        self
+    }
+
+    /// Keys the stored fingerprints, so that a reader of the database cannot guess payloads from them. Every
+    /// process of a namespace needs the same; another one makes every stored fingerprint differ.
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// Whether the readable key is stored beside the id.
+    pub fn key_text(mut self, key_text: KeyText) -> Self {
+        self.key_text = key_text;
+        self
+    }
+
+    /// Where local deadlines, and the time of the embedded stores, come from.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Whether this process reaps lapsed executions and purges expired ones: yes unless set. One process of a
+    /// namespace is enough, any number is safe, and callers take lapsed executions over by themselves.
+    pub fn reaper(mut self, on: bool) -> Self {
+        self.reaper_every = on.then_some(self.reaper_every.unwrap_or(reaper::EVERY_DEFAULT));
+        self
+    }
+
+    /// How often the reaper looks, jittered: every 15 s unless set.
+    pub fn reaper_interval(mut self, every: Duration) -> Self {
+        self.reaper_every = Some(every);
+        self
+    }
+
+    /// Renews leases in a task of the runtime that `connect` is called on, instead of a thread of its own: under
+    /// tokio's paused time the thread would be outrun.
+    #[cfg(feature = "testing")]
+    pub fn heartbeat_task(mut self) -> Self {
+        self.heartbeat = HeartbeatOn::Task;
+        self
+    }
+
+    /// Connects; see [`Runtime::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Runtime::connect`], and [`Error::Config`] for a limit that cannot be.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves at most a schema that is up to date.
+    pub async fn connect(mut self) -> Result<Runtime, Error> {
+        self.check()?;
+        let tasks = Handle::try_current().map_err(|_| Error::Config {
+            setting: "connect",
+            reason: "call it inside a tokio runtime, whose tasks hold the store's connections"
+                .to_owned(),
+        })?;
+        let store = match self.store.take() {
+            Some(Source::Store(store)) => store,
+            Some(Source::Url(url)) => self.open(url, &tasks).await?,
+            None => return Err(config("url", "name a database: `.url(\"sqlite://payments.db\")`")),
+        };
+        if store.name() != "memory" {
+            one_handler_a_name(handlers())?;
+        }
+        let migrated = Arc::clone(&store);
+        let migrations = self.migrations;
+        let checked = tasks.spawn(async move {
+            match migrations {
+                Migrations::Run => migrated.migrate().await,
+                Migrations::Check => migrated.check_schema().await,
+            }
+        });
+        checked.await.map_err(|_| Error::RuntimeEnded)??;
+        let settings = Settings {
+            namespace: self.namespace,
+            defaults: self.defaults,
+            result_bytes_max: self.result_bytes_max,
+            secret: self.secret,
+            key_text: self.key_text,
+        };
+        let heartbeat = Heartbeat::new(self.heartbeat);
+        let runtime = Runtime::from_parts(settings, store, self.clock, tasks, heartbeat);
+        if let Some(every) = self.reaper_every {
+            reaper::start(&runtime, every);
+        }
+        Ok(runtime)
+    }
+
+    /// Opens the store that a URL names, on the runtime that holds its connections.
+    async fn open(&self, url: String, tasks: &Handle) -> Result<Arc<dyn Store>, Error> {
+        let opening = url::open(self, url, Arc::clone(&self.clock))?;
+        tasks.spawn(opening).await.map_err(|_| Error::RuntimeEnded)?
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.namespace.is_empty() {
+            return Err(config("namespace", "it is empty; write the application's name"));
+        }
+        if self.namespace.len() > NAMESPACE_BYTES_MAX || self.namespace.contains('\0') {
+            return Err(config("namespace", "it is longer than 128 bytes or holds a NUL"));
+        }
+        if self.pool_size < 2 {
+            return Err(config("pool_size", "fewer than 2 connections; leave it out for 6"));
+        }
+        if self.result_bytes_max > RESULT_BYTES_MAX {
+            return Err(config(
+                "max_result_bytes",
+                "more than 16 MiB; store a reference to large data instead",
+            ));
+        }
+        if self.reaper_every.is_some_and(|every| every.is_zero()) {
+            return Err(config("reaper_interval", "it is zero; use `.reaper(false)` for none"));
+        }
+        self.defaults.check()
+    }
+}
+
+fn config(setting: &'static str, reason: &str) -> Error {
+    Error::Config { setting, reason: reason.to_owned() }
+}
+
+/// Two handlers of one name would answer each other's calls.
+fn one_handler_a_name(handlers: impl Iterator<Item = &'static Handler>) -> Result<(), Error> {
+    let mut all: Vec<&Handler> = handlers.collect();
+    all.sort_by_key(|handler| (handler.name(), handler.module()));
+    match all.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
+        None => Ok(()),
+        Some(pair) => Err(Error::Unsupported {
+            reason: format!(
+                "two handlers are named `{}`, in `{}` and in `{}`, and would answer each other's \
+                 calls; write `#[idempotent(name = \"..\")]` on one",
+                pair[0].name(),
+                pair[0].module(),
+                pair[1].module()
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! What a runtime was built with.
+
+use crate::policy::Defaults;
+
+/// Whether the readable key is stored beside the id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyText {
+    /// Stored, so that a person finds the execution. Never traced.
+    #[default]
+    Stored,
+    /// Not stored; the id is its hash. For keys that hold personal data.
+    Hashed,
+}
+
+impl KeyText {
+    /// What the `key` column holds.
+    pub(crate) fn stored(self, key: String) -> Option<String> {
+        (self == Self::Stored).then_some(key)
+    }
+}
+
+/// What a runtime was built with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) namespace: String,
+    pub(crate) defaults: Defaults,
+    pub(crate) result_bytes_max: usize,
+    pub(crate) secret: Option<Vec<u8>>,
+    pub(crate) key_text: KeyText,
+}
