@@ -6,6 +6,10 @@
 
 mod error;
 mod memory;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) mod sql;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 use std::fmt;
 use std::sync::Arc;

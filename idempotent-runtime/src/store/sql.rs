@@ -1,0 +1,18 @@
+//! What the SQL stores share: options, names, schema versions, and the way from columns to records.
+
+mod columns;
+mod names;
+mod numbers;
+mod options;
+mod record;
+mod schema;
+
+#[cfg(test)]
+mod tests;
+
+pub(in crate::store) use columns::{EXECUTION, RECORD, list};
+pub(in crate::store) use names::Names;
+pub(in crate::store) use numbers::{MS_MAX, ms, ms_between, number, rows};
+pub(crate) use options::ConnectOptions;
+pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record};
+pub(in crate::store) use schema::{Migration, Stored, judge};

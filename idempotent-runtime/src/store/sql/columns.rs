@@ -1,0 +1,33 @@
+//! The columns that are read, in one place for both stores.
+
+/// The columns of a record.
+pub(in crate::store) const RECORD: &[&str] = &[
+    "id",
+    "version",
+    "state",
+    "owner",
+    "token",
+    "lease_until",
+    "attempt_started_at",
+    "not_before",
+    "attempts",
+    "crashes",
+    "lease_ms",
+    "max_runtime_ms",
+    "crashes_max",
+    "retain_ms",
+    "fingerprint",
+    "result",
+    "result_format",
+    "reason",
+    "created_at",
+    "done_at",
+];
+
+/// The columns of an execution beside those of its record.
+pub(in crate::store) const EXECUTION: &[&str] = &["namespace", "tenant", "handler", "key"];
+
+/// A select list of `columns`, each behind `alias` and a dot.
+pub(in crate::store) fn list(alias: &str, columns: &[&str]) -> String {
+    columns.iter().map(|column| format!("{alias}.{column}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,54 @@
+//! Names of tables: identifiers cannot be bound, so they are checked, and quoted anyway.
+
+use crate::store::{StoreError, StoreErrorKind};
+
+const IDENTIFIER_BYTES_MAX: usize = 48;
+
+/// The checked names of a store's tables, quoted and qualified.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Names {
+    /// The table of executions.
+    pub(in crate::store) execution: String,
+    /// The table of the schema's version.
+    pub(in crate::store) schema_version: String,
+    /// The index on the time of creation; never qualified.
+    pub(in crate::store) created_at_index: String,
+    /// The database schema, quoted, if one was given.
+    pub(in crate::store) namespace: Option<String>,
+}
+
+impl Names {
+    /// Checks a prefix, and a database schema if one is given.
+    pub(in crate::store) fn new(prefix: &str, schema: Option<&str>) -> Result<Self, StoreError> {
+        check("table prefix", prefix)?;
+        schema.map(|schema| check("schema", schema)).transpose()?;
+        let namespace = schema.map(|schema| format!("\"{schema}\""));
+        let qualified = |table: &str| match &namespace {
+            Some(namespace) => format!("{namespace}.\"{prefix}{table}\""),
+            None => format!("\"{prefix}{table}\""),
+        };
+        Ok(Self {
+            execution: qualified("execution"),
+            schema_version: qualified("schema"),
+            created_at_index: format!("\"{prefix}execution_created\""),
+            namespace,
+        })
+    }
+}
+
+fn check(what: &str, text: &str) -> Result<(), StoreError> {
+    let mut bytes = text.bytes();
+    let starts = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
+    if starts
+        && text.len() <= IDENTIFIER_BYTES_MAX
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Config,
+        format!(
+            "the {what} {text:?} is not an identifier; write a letter or `_`, then at most 47 letters, digits and `_`"
+        ),
+    ))
+}

@@ -1,0 +1,201 @@
+//! From columns to records. Every value is checked: a row that was changed by hand is reported, never run.
+
+use std::error::Error as StdError;
+
+use crate::protocol::{
+    ExecutionId, Granted, Identity, Limits, Micros, Owner, Record, ResultFormat, State,
+    StoredResult, Token,
+};
+use crate::store::{Cursor, Execution, StoreError, StoreErrorKind};
+
+type Value<T> = Result<Option<T>, Box<dyn StdError + Send + Sync>>;
+
+/// A row of a driver: the value of a column, or `None` where it is NULL.
+pub(in crate::store) trait Fields {
+    /// An integer of any width.
+    fn integer(&self, column: &'static str) -> Value<i64>;
+    /// Microseconds since the Unix epoch.
+    fn instant(&self, column: &'static str) -> Value<i64>;
+    /// An identifier of 16 bytes.
+    fn id(&self, column: &'static str) -> Value<[u8; 16]>;
+    /// Bytes.
+    fn bytes(&self, column: &'static str) -> Value<Vec<u8>>;
+    /// Text.
+    fn text(&self, column: &'static str) -> Value<String>;
+}
+
+/// A row with what a message about it names.
+struct Reader<'a, F> {
+    fields: &'a F,
+    table: &'a str,
+    id: Option<ExecutionId>,
+}
+
+impl<F: Fields> Reader<'_, F> {
+    fn corrupt(&self, column: &str, what: impl std::fmt::Display) -> StoreError {
+        let row = match self.id {
+            Some(id) => format!("row {id}"),
+            None => "a row".to_owned(),
+        };
+        StoreError::new(
+            StoreErrorKind::Corrupt,
+            format!("table {}, {row}, column {column}: {what}", self.table),
+        )
+    }
+
+    fn optional<T>(&self, column: &'static str, value: Value<T>) -> Result<Option<T>, StoreError> {
+        value.map_err(|error| self.corrupt(column, format_args!("unreadable: {error}")))
+    }
+
+    fn required<T>(&self, column: &'static str, value: Value<T>) -> Result<T, StoreError> {
+        self.optional(column, value)?.ok_or_else(|| self.corrupt(column, "unexpected NULL"))
+    }
+
+    fn integer<N: TryFrom<i64>>(&self, column: &'static str) -> Result<N, StoreError> {
+        let stored = self.required(column, self.fields.integer(column))?;
+        N::try_from(stored)
+            .map_err(|_| self.corrupt(column, format_args!("{stored} is out of range")))
+    }
+
+    fn instant(&self, column: &'static str) -> Result<Micros, StoreError> {
+        self.required(column, self.fields.instant(column)).map(Micros)
+    }
+
+    fn instant_or_null(&self, column: &'static str) -> Result<Option<Micros>, StoreError> {
+        Ok(self.optional(column, self.fields.instant(column))?.map(Micros))
+    }
+
+    fn id(&self, column: &'static str) -> Result<[u8; 16], StoreError> {
+        self.required(column, self.fields.id(column))
+    }
+
+    fn text(&self, column: &'static str) -> Result<String, StoreError> {
+        self.required(column, self.fields.text(column))
+    }
+
+    fn text_or_null(&self, column: &'static str) -> Result<Option<String>, StoreError> {
+        self.optional(column, self.fields.text(column))
+    }
+
+    fn state(&self) -> Result<State, StoreError> {
+        let number = self.integer("state")?;
+        State::from_stored(number)
+            .ok_or_else(|| self.corrupt("state", format_args!("{number} is no state")))
+    }
+
+    /// The result of a finished execution and the reason beside it; of any other, only the reason.
+    fn outcome(&self, state: State) -> Result<(Option<StoredResult>, Option<String>), StoreError> {
+        let format = self.optional("result_format", self.fields.integer("result_format"))?;
+        let bytes = self.optional("result", self.fields.bytes("result"))?;
+        let reason = self.text_or_null("reason")?;
+        let Some(number) = format else {
+            return match bytes {
+                _ if state.is_finished() => {
+                    Err(self.corrupt("result_format", "NULL, although the execution is finished"))
+                }
+                Some(_) => Err(self.corrupt("result", "there is one, although it has no format")),
+                None => Ok((None, reason)),
+            };
+        };
+        if !state.is_finished() {
+            return Err(
+                self.corrupt("result_format", "set, although the execution is not finished")
+            );
+        }
+        match (ResultFormat::from_stored(number), bytes) {
+            (Some(ResultFormat::Json), Some(json)) => Ok((Some(StoredResult::Json(json)), reason)),
+            (Some(ResultFormat::Json), None) => Err(self.corrupt("result", "unexpected NULL")),
+            (Some(ResultFormat::Absent), Some(_)) => {
+                Err(self.corrupt("result", "there is one, although the format says none"))
+            }
+            (Some(ResultFormat::Absent), None) => {
+                let reason = reason.ok_or_else(|| self.corrupt("reason", "unexpected NULL"))?;
+                Ok((Some(StoredResult::Absent { reason }), None))
+            }
+            (None, _) => Err(self.corrupt("result_format", format_args!("{number} is no format"))),
+        }
+    }
+}
+
+/// Reads the columns of [`RECORD`](super::RECORD).
+pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Record, StoreError> {
+    let mut row = Reader { fields, table, id: None };
+    let id = ExecutionId(row.id("id")?);
+    row.id = Some(id);
+    let state = row.state()?;
+    let (result, reason) = row.outcome(state)?;
+    let done_at = row.instant_or_null("done_at")?;
+    if state.is_finished() && done_at.is_none() {
+        return Err(row.corrupt("done_at", "NULL, although the execution is finished"));
+    }
+    Ok(Record {
+        id,
+        version: row.integer("version")?,
+        state,
+        owner: Owner(row.id("owner")?),
+        token: Token(row.integer("token")?),
+        lease_until: row.instant("lease_until")?,
+        attempt_started_at: row.instant("attempt_started_at")?,
+        not_before: row.instant_or_null("not_before")?,
+        attempts: row.integer("attempts")?,
+        crashes: row.integer("crashes")?,
+        limits: Limits {
+            lease_ms: row.integer("lease_ms")?,
+            max_runtime_ms: row.integer("max_runtime_ms")?,
+            crashes_max: row.integer("crashes_max")?,
+            retain_ms: row.integer("retain_ms")?,
+        },
+        fingerprint: row.optional("fingerprint", fields.bytes("fingerprint"))?,
+        result,
+        reason,
+        created_at: row.instant("created_at")?,
+        done_at,
+    })
+}
+
+/// Reads the columns of [`RECORD`](super::RECORD) and [`EXECUTION`](super::EXECUTION).
+pub(in crate::store) fn execution(
+    fields: &impl Fields,
+    table: &str,
+    now: Micros,
+) -> Result<Execution, StoreError> {
+    let record = record(fields, table)?;
+    let row = Reader { fields, table, id: Some(record.id) };
+    let identity = Identity {
+        namespace: row.text("namespace")?,
+        tenant: row.text("tenant")?,
+        handler: row.text("handler")?,
+        key: row.text_or_null("key")?,
+    };
+    Ok(Execution { identity, record, now })
+}
+
+/// Reads `token`, `attempts` and `crashes` of the execution `id`.
+pub(in crate::store) fn granted(
+    fields: &impl Fields,
+    table: &str,
+    id: ExecutionId,
+) -> Result<Granted, StoreError> {
+    let row = Reader { fields, table, id: Some(id) };
+    Ok(Granted {
+        token: Token(row.integer("token")?),
+        attempts: row.integer("attempts")?,
+        crashes: row.integer("crashes")?,
+    })
+}
+
+/// Reads `created_at` and `id`.
+pub(in crate::store) fn cursor(fields: &impl Fields, table: &str) -> Result<Cursor, StoreError> {
+    let row = Reader { fields, table, id: None };
+    Ok(Cursor { created_at: row.instant("created_at")?, id: ExecutionId(row.id("id")?) })
+}
+
+/// Reads `created_at`, `id`, `handler` and `state`.
+pub(in crate::store) fn lapsed(
+    fields: &impl Fields,
+    table: &str,
+) -> Result<(Cursor, String, State), StoreError> {
+    let cursor = cursor(fields, table)?;
+    let row = Reader { fields, table, id: Some(cursor.id) };
+    Ok((cursor, row.text("handler")?, row.state()?))
+}

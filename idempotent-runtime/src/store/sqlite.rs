@@ -1,0 +1,253 @@
+#![doc = include_str!("sqlite/docs.md")]
+
+mod connect;
+mod error;
+mod execution;
+mod queries;
+mod row;
+mod schema;
+mod sweep;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+
+use super::sql::{self, ConnectOptions, Names};
+use super::{Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind};
+use crate::protocol::{
+    Claim, Claimed, Completion, ExecutionId, Micros, Release, Renewal, Renewed, Seen, Settled,
+    Settlement, TakeOver, TakenOver, Written,
+};
+use execution::Items;
+use queries::Queries;
+use writer::{Operation, Writer};
+
+/// Keeps executions in a SQLite file.
+pub struct Sqlite {
+    shared: Arc<Shared>,
+    /// Whether closing this handle closes the file, too.
+    primary: bool,
+    closed: AtomicBool,
+}
+
+struct Shared {
+    options: ConnectOptions,
+    queries: Arc<Queries>,
+    writer: Writer,
+    readers: sqlx::SqlitePool,
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite")
+            .field("table", &self.shared.queries.table)
+            .field("primary", &self.primary)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The SQL that brings an empty file up to date, for those who run it themselves; runs again without harm.
+///
+/// # Errors
+///
+/// [`StoreErrorKind::Config`] if `prefix` is not an identifier.
+pub fn migrations_sql(prefix: &str) -> Result<String, StoreError> {
+    Ok(schema::script(&Names::new(prefix, None)?))
+}
+
+impl Sqlite {
+    /// Opens the file, creating it if it is missing. Creates no table.
+    pub(crate) async fn open(options: &ConnectOptions) -> Result<Self, StoreError> {
+        let names = Names::new(&options.table_prefix, None)?;
+        let file = connect::file(options)?;
+        let queries = Arc::new(Queries::new(&names));
+        let writer = Writer::start(file.clone(), options, Arc::clone(&queries)).await?;
+        let readers = connect::readers(&file, options);
+        let shared = Shared { options: options.clone(), queries, writer, readers };
+        Ok(Self { shared: Arc::new(shared), primary: true, closed: AtomicBool::new(false) })
+    }
+
+    fn now(&self) -> Micros {
+        Micros(self.shared.options.clock.now_us())
+    }
+
+    fn table(&self) -> &str {
+        &self.shared.queries.table
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(error::closed());
+        }
+        Ok(())
+    }
+
+    async fn write<O: Operation>(&self, operation: O) -> Result<O::Answer, StoreError> {
+        self.check_open()?;
+        self.shared.writer.run(operation).await
+    }
+
+    async fn reader(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, StoreError> {
+        self.check_open()?;
+        self.shared.readers.acquire().await.map_err(|error| error::failed("to connect", error))
+    }
+
+    /// Explains a failure of a read: a missing table is a matter of the schema.
+    async fn explain(&self, failed: sqlx::Error, what: &str) -> StoreError {
+        let failed = error::failed(what, failed);
+        if failed.kind() != StoreErrorKind::Other {
+            return failed;
+        }
+        match self.check_schema().await {
+            Err(schema) if schema.kind() == StoreErrorKind::Schema => schema,
+            Ok(()) | Err(_) => failed,
+        }
+    }
+
+    /// Answers the claims of executions that are there, without the file's write lock.
+    async fn seen(&self, claims: &[Claim]) -> Result<Vec<Option<Claimed>>, StoreError> {
+        let mut reader = self.reader().await?;
+        let mut answers = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let row = sqlx::query(Queries::sql(&self.shared.queries.record))
+                .bind(claim.id.0.as_slice())
+                .fetch_optional(&mut *reader)
+                .await;
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => return Err(self.explain(error, "to read an execution").await),
+            };
+            let found = |row| -> Result<Claimed, StoreError> {
+                let record = sql::record(&row::Row(row), self.table())?;
+                Ok(Claimed::Found(Box::new(Seen { record, now: self.now() })))
+            };
+            answers.push(row.as_ref().map(found).transpose()?);
+        }
+        Ok(answers)
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+
+    async fn heartbeat_handle(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.check_open()?;
+        // The writer has a thread of its own, so a blocked runtime starves nobody's renewals.
+        let shared = Arc::clone(&self.shared);
+        Ok(Arc::new(Self { shared, primary: false, closed: AtomicBool::new(false) }))
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.write(schema::Migrate).await
+    }
+
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        self.write(schema::Check).await
+    }
+
+    async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
+        let seen = self.seen(claims).await?;
+        let absent = claims.iter().zip(&seen).filter(|(_, seen)| seen.is_none());
+        let absent: Vec<Claim> = absent.map(|(claim, _)| claim.clone()).collect();
+        if absent.is_empty() {
+            return Ok(seen.into_iter().flatten().collect());
+        }
+        let mut written = self.write(Items(absent)).await?.into_iter();
+        Ok(seen.into_iter().filter_map(|seen| seen.or_else(|| written.next())).collect())
+    }
+
+    async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        self.write(Items(takeovers.to_vec())).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
+        self.write(Items(renewals.to_vec())).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        self.write(Items(completions.to_vec())).await
+    }
+
+    async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
+        self.write(Items(releases.to_vec())).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        self.write(Items(settlements.to_vec())).await
+    }
+
+    async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
+        let mut reader = self.reader().await?;
+        let mut executions = Vec::with_capacity(ids.len());
+        for id in ids {
+            let row = sqlx::query(Queries::sql(&self.shared.queries.execution))
+                .bind(id.0.as_slice())
+                .fetch_optional(&mut *reader)
+                .await;
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => return Err(self.explain(error, "to read an execution").await),
+            };
+            let execution = |row| sql::execution(&row::Row(row), self.table(), self.now());
+            executions.push(row.as_ref().map(execution).transpose()?);
+        }
+        Ok(executions)
+    }
+
+    async fn list_review(
+        &self,
+        namespace: &str,
+        after: Option<Cursor>,
+        rows_max: u32,
+    ) -> Result<Vec<Execution>, StoreError> {
+        let mut reader = self.reader().await?;
+        let after = sweep::bound(after);
+        let rows = sqlx::query(Queries::sql(&self.shared.queries.review))
+            .bind(namespace)
+            .bind(after.created_at.0)
+            .bind(after.id.0.to_vec())
+            .bind(i64::from(rows_max))
+            .fetch_all(&mut *reader)
+            .await;
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(error) => return Err(self.explain(error, "to list executions in review").await),
+        };
+        let now = self.now();
+        rows.iter().map(|row| sql::execution(&row::Row(row), self.table(), now)).collect()
+    }
+
+    async fn reap(
+        &self,
+        after: Option<Cursor>,
+        younger_than_ms: Option<u64>,
+        rows_max: u32,
+    ) -> Result<Reaped, StoreError> {
+        self.write(sweep::Reap { after, younger_than_ms, rows_max }).await
+    }
+
+    async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
+        self.write(sweep::Purge { after, rows_max }).await
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if self.primary {
+            self.shared.writer.stop().await;
+            self.shared.readers.close().await;
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The SQL, built once when the store is opened. Only checked names are spliced in; values are bound.
+
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+
+use crate::store::sql::{EXECUTION, MS_MAX, Names, RECORD, list};
+
+/// The statements, by what they do. `?1` is the store's time wherever it matters.
+pub(super) struct Queries {
+    /// The table of executions, as messages name it.
+    pub(super) table: String,
+    /// The checked names.
+    pub(super) names: Names,
+    pub(super) claim: Arc<str>,
+    pub(super) record: Arc<str>,
+    pub(super) execution: Arc<str>,
+    pub(super) take_over: Arc<str>,
+    pub(super) take_over_review: Arc<str>,
+    pub(super) taken_over: Arc<str>,
+    pub(super) renew: Arc<str>,
+    pub(super) owned: Arc<str>,
+    pub(super) complete: Arc<str>,
+    pub(super) release: Arc<str>,
+    pub(super) release_crash: Arc<str>,
+    pub(super) settle_retry: Arc<str>,
+    pub(super) settle_result: Arc<str>,
+    pub(super) settle_early: Arc<str>,
+    pub(super) review: Arc<str>,
+    pub(super) page: Arc<str>,
+    pub(super) reap: Arc<str>,
+    pub(super) purge: Arc<str>,
+}
+
+/// When an attempt may run no longer, plus `extra` milliseconds.
+fn runtime_ends(extra: &str) -> String {
+    format!("attempt_started_at + (min(max_runtime_ms, {MS_MAX}) + {extra}) * 1000")
+}
+
+impl Queries {
+    /// A statement for the driver; no copy.
+    pub(super) fn sql(statement: &Arc<str>) -> SqlStr {
+        AssertSqlSafe(Arc::clone(statement)).into_sql_str()
+    }
+
+    pub(super) fn new(names: &Names) -> Self {
+        let t = &names.execution;
+        let record = list("e", RECORD);
+        let execution = format!("{record}, {}", list("e", EXECUTION));
+        let ends = runtime_ends("0");
+        Self {
+            table: t.replace('"', ""),
+            names: names.clone(),
+            record: format!("SELECT {record} FROM {t} e WHERE e.id = ?1").into(),
+            execution: format!("SELECT {execution} FROM {t} e WHERE e.id = ?1").into(),
+            claim: claim(t).into(),
+            take_over: take_over(t).into(),
+            take_over_review: format!(
+                "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = ?2
+                 WHERE id = ?3 AND token = ?4 AND owner <> ?5 AND state = 1 AND lease_until < ?1"
+            )
+            .into(),
+            taken_over: format!(
+                "SELECT token, attempts, crashes FROM {t} WHERE id = ?1 AND owner = ?2 AND state = 1"
+            )
+            .into(),
+            renew: format!(
+                "UPDATE {t} SET lease_until = min(?1 + min(lease_ms, {MS_MAX}) * 1000, {ends})
+                 WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state = 1 AND {ends} > ?1"
+            )
+            .into(),
+            owned: format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3").into(),
+            complete: format!(
+                "UPDATE {t} SET state = ?2, result = ?3, result_format = ?4, reason = ?5, done_at = ?1
+                 WHERE id = ?6 AND owner = ?7 AND token = ?8 AND state = 1"
+            )
+            .into(),
+            release: format!(
+                "UPDATE {t} SET state = ?1, not_before = coalesce(?2, not_before), reason = ?3
+                 WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1"
+            )
+            .into(),
+            release_crash: format!(
+                "UPDATE {t} SET {} WHERE id = ?3 AND owner = ?4 AND token = ?5 AND state = 1",
+                crashed("?1", "?2")
+            )
+            .into(),
+            settle_retry: settle_retry(t).into(),
+            settle_result: format!(
+                "UPDATE {t} SET state = ?2, result = ?3, result_format = 1, token = max(token + 1, ?1),
+                   reason = ?4, done_at = ?1
+                 WHERE id = ?5 AND token = ?6 AND state = 5"
+            )
+            .into(),
+            settle_early: format!(
+                "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND state = 5",
+                runtime_ends(MARGIN_MS)
+            )
+            .into(),
+            review: format!(
+                "SELECT {execution} FROM {t} e
+                 WHERE e.state = 5 AND e.namespace = ?1 AND (e.created_at, e.id) > (?2, ?3)
+                 ORDER BY e.created_at, e.id LIMIT ?4"
+            )
+            .into(),
+            page: format!(
+                "SELECT created_at, id FROM {t} WHERE (created_at, id) > (?1, ?2) AND created_at >= ?3
+                 ORDER BY created_at, id LIMIT ?4"
+            )
+            .into(),
+            reap: format!(
+                "UPDATE {t} SET {}
+                 WHERE (created_at, id) >= (?4, ?5) AND (created_at, id) <= (?6, ?7)
+                   AND state = 1 AND lease_until < ?1
+                 RETURNING created_at, id, handler, state",
+                crashed("?2", "?3")
+            )
+            .into(),
+            purge: purge(t).into(),
+        }
+    }
+}
+
+/// `Limits::margin_ms`.
+const MARGIN_MS: &str = "max(min(lease_ms, 90000000000000) / 10, min(lease_ms / 3, 1000))";
+
+/// What becomes of an execution whose attempt ended without an outcome.
+fn crashed(reason: &str, reason_exhausted: &str) -> String {
+    format!(
+        "state = CASE WHEN crashes >= crashes_max THEN 5 ELSE 2 END,
+         reason = CASE WHEN crashes >= crashes_max THEN {reason_exhausted} ELSE {reason} END,
+         crashes = crashes + 1"
+    )
+}
+
+fn claim(t: &str) -> String {
+    format!(
+        "INSERT INTO {t} (id, namespace, tenant, handler, key, version, state, owner, token,
+           lease_until, attempt_started_at, attempts, crashes, lease_ms, max_runtime_ms, crashes_max,
+           retain_ms, fingerprint, created_at)
+         VALUES (?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?1, ?1 + min(?9, ?10) * 1000, ?1, 1, 0, ?9, ?10, ?11,
+           ?12, ?13, ?1)
+         ON CONFLICT (id) DO NOTHING"
+    )
+}
+
+fn take_over(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET version = ?2, state = 1, owner = ?3, token = max(token + 1, ?1),
+           lease_until = ?1 + min(?4, ?5) * 1000, attempt_started_at = ?1, not_before = NULL,
+           attempts = attempts + 1, crashes = crashes + (state = 1), lease_ms = ?4,
+           max_runtime_ms = ?5, crashes_max = ?6, retain_ms = ?7, reason = NULL
+         WHERE id = ?8 AND token = ?9
+           AND (state = 2 AND coalesce(not_before, ?1) <= ?1
+                OR state = 1 AND owner <> ?3 AND lease_until < ?1)
+         RETURNING token, attempts, crashes"
+    )
+}
+
+fn settle_retry(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = 2, token = max(token + 1, ?1), crashes = 0, not_before = NULL,
+           reason = ?2, done_at = NULL
+         WHERE id = ?3 AND token = ?4 AND state = 5 AND {} <= ?1",
+        runtime_ends(MARGIN_MS)
+    )
+}
+
+fn purge(t: &str) -> String {
+    format!(
+        "DELETE FROM {t}
+         WHERE (created_at, id) >= (?2, ?3) AND (created_at, id) <= (?4, ?5)
+           AND CASE WHEN state IN (3, 4) THEN done_at
+                    WHEN state = 2 THEN max(lease_until, coalesce(not_before, 0)) END
+               + min(retain_ms, {MS_MAX}) * 1000 < ?1"
+    )
+}

@@ -1,0 +1,119 @@
+//! Reaping and purging, in the order of creation.
+
+use super::error::failed;
+use super::queries::Queries;
+use super::row::Row;
+use super::writer::{Db, Operation};
+use crate::protocol::{ExecutionId, Micros, REASON_CRASHES, REASON_LAPSED};
+use crate::store::sql::{self, rows};
+use crate::store::{Cursor, Purged, Reaped, StoreError};
+
+/// Where a sweep starts: before everything, without a cursor.
+pub(super) fn bound(after: Option<Cursor>) -> Cursor {
+    after.unwrap_or(Cursor { created_at: Micros(i64::MIN), id: ExecutionId([0; 16]) })
+}
+
+/// The first and the last row of a page, and where to go on.
+struct Page {
+    first: Cursor,
+    last: Cursor,
+    next: Option<Cursor>,
+}
+
+async fn page(
+    db: &mut Db<'_>,
+    after: Option<Cursor>,
+    since: Micros,
+    rows_max: u32,
+) -> Result<Option<Page>, StoreError> {
+    let after = bound(after);
+    let (rows_max, limit) = rows(rows_max);
+    let found = sqlx::query(Queries::sql(&db.queries.page))
+        .bind(after.created_at.0)
+        .bind(after.id.0.to_vec())
+        .bind(since.0)
+        .bind(limit)
+        .fetch_all(&mut *db.connection)
+        .await
+        .map_err(|error| failed("to sweep", error))?;
+    let more = found.len() > rows_max;
+    let examined = &found[..found.len().min(rows_max)];
+    let (Some(first), Some(last)) = (examined.first(), examined.last()) else {
+        return Ok(None);
+    };
+    let first = sql::cursor(&Row(first), &db.queries.table)?;
+    let last = sql::cursor(&Row(last), &db.queries.table)?;
+    Ok(Some(Page { first, last, next: more.then_some(last) }))
+}
+
+/// [`Store::reap`](crate::store::Store::reap).
+pub(super) struct Reap {
+    pub(super) after: Option<Cursor>,
+    pub(super) younger_than_ms: Option<u64>,
+    pub(super) rows_max: u32,
+}
+
+impl Operation for Reap {
+    type Answer = Reaped;
+
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Reaped, StoreError> {
+        let now = db.now();
+        let since = self.younger_than_ms.map_or(Micros(i64::MIN), |ms| now.minus_ms(ms));
+        let Some(page) = page(db, self.after, since, self.rows_max).await? else {
+            return Ok(Reaped::default());
+        };
+        let rows = sqlx::query(Queries::sql(&db.queries.reap))
+            .bind(now.0)
+            .bind(REASON_LAPSED)
+            .bind(REASON_CRASHES)
+            .bind(page.first.created_at.0)
+            .bind(page.first.id.0.to_vec())
+            .bind(page.last.created_at.0)
+            .bind(page.last.id.0.to_vec())
+            .fetch_all(&mut *db.connection)
+            .await
+            .map_err(|error| failed("to reap", error))?;
+        let mut lapsed = rows
+            .iter()
+            .map(|row| sql::lapsed(&Row(row), &db.queries.table))
+            .collect::<Result<Vec<_>, _>>()?;
+        lapsed.sort_by_key(|(cursor, ..)| *cursor);
+        let lapsed = lapsed.into_iter().map(|(cursor, handler, state)| (cursor.id, handler, state));
+        Ok(Reaped { lapsed: lapsed.collect(), next: page.next })
+    }
+}
+
+/// [`Store::purge`](crate::store::Store::purge).
+pub(super) struct Purge {
+    pub(super) after: Option<Cursor>,
+    pub(super) rows_max: u32,
+}
+
+impl Operation for Purge {
+    type Answer = Purged;
+
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Purged, StoreError> {
+        let now = db.now();
+        let Some(page) = page(db, self.after, Micros(i64::MIN), self.rows_max).await? else {
+            return Ok(Purged::default());
+        };
+        let done = sqlx::query(Queries::sql(&db.queries.purge))
+            .bind(now.0)
+            .bind(page.first.created_at.0)
+            .bind(page.first.id.0.to_vec())
+            .bind(page.last.created_at.0)
+            .bind(page.last.id.0.to_vec())
+            .execute(&mut *db.connection)
+            .await
+            .map_err(|error| failed("to purge", error))?;
+        Ok(Purged { deleted: done.rows_affected(), next: page.next })
+    }
+}
