@@ -118,6 +118,9 @@ pub enum Error {
         /// What its `Serialize` said.
         reason: String,
     },
+    /// The execution is not in review as it was listed: somebody decided before.
+    #[error("the execution is not in review as it was listed; list again")]
+    Stale,
     /// The store or this binary cannot do what was asked.
     #[error("{reason}")]
     Unsupported {
@@ -170,6 +173,7 @@ pub enum ErrorKind {
     Unrecorded,
     ResultUnavailable,
     Payload,
+    Stale,
     Unsupported,
     Config,
     Schema,
@@ -212,6 +216,7 @@ impl Error {
             Self::Unrecorded { .. } => ErrorKind::Unrecorded,
             Self::ResultUnavailable { .. } => ErrorKind::ResultUnavailable,
             Self::Payload { .. } => ErrorKind::Payload,
+            Self::Stale => ErrorKind::Stale,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Config { .. } => ErrorKind::Config,
             Self::Schema { .. } => ErrorKind::Schema,
@@ -259,6 +264,7 @@ impl Error {
             | Self::KeyTooLong { .. }
             | Self::KeyHasNul { .. }
             | Self::Reentrant
+            | Self::Stale
             | Self::Payload { .. } => Disposition::DeadLetter,
         }
     }

@@ -19,6 +19,7 @@ mod policy;
 mod settings;
 
 mod reaper;
+mod review;
 mod runtime;
 
 mod clock;
@@ -26,6 +27,8 @@ mod error;
 mod metrics;
 pub mod protocol;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[doc(hidden)]
 #[path = "private.rs"]
@@ -40,5 +43,6 @@ pub use key::{IssuedAt, KeyPart, KeyWriter};
 pub use observe::{Answer, Observed, observe};
 pub use outcome::Outcome;
 pub use reaper::Swept;
+pub use review::{InReview, Review};
 pub use runtime::{Builder, Drained, Migrations, Runtime};
 pub use settings::KeyText;

@@ -1,1 +1,55 @@
+//! Golden vectors, made by an independent implementation (Python's hashlib and uuid). They pin ids and provider keys for ever: if one of these fails, the change would run every
+//! stored operation again, or charge every card again. Do not edit them.
 
+use super::{execution_id, provider_key};
+use crate::protocol::ExecutionId;
+
+fn id(parts: [&str; 4]) -> String {
+    execution_id(parts[0], parts[1], parts[2], parts[3]).to_string()
+}
+
+#[test]
+fn ids_are_pinned() {
+    assert_eq!(id(["payments", "", "charge", "charge:ord_1"]), "38ba5f2525e922e1fe5eb81926506933");
+    assert_eq!(
+        id(["payments", "acme", "charge", "charge:ord_1"]),
+        "407c03bdf3fc7b706002d69d4e7ef596"
+    );
+    assert_eq!(id(["p", "", "h", ""]), "8c852536404ca88e4e7696018896522a");
+    assert_eq!(
+        id(["zahlungen", "münchen", "überweisen", "k:%C3%A9"]),
+        "d79562a2725871979d6d4cc1a9134c63"
+    );
+    assert_eq!(
+        id(["payments", "", "charge", &format!("charge:{}", "x".repeat(505))]),
+        "dd3692bbd5ba33ba205f4ec173496898"
+    );
+}
+
+#[test]
+fn provider_keys_are_pinned() {
+    let id = execution_id("payments", "", "charge", "charge:ord_1");
+    assert_eq!(provider_key(&id, "charge", "", 0).as_str(), "4932d6f3-c8fe-564d-9c4a-225f3feffc90");
+    assert_eq!(
+        provider_key(&id, "charge", "item-1", 0).as_str(),
+        "f7b942bf-9231-5a1b-bbe1-475d96013de5"
+    );
+    assert_eq!(provider_key(&id, "charge", "", 1).as_str(), "2092aafb-4ebe-53ed-9841-0250349f0f7e");
+    assert_eq!(provider_key(&id, "", "", 0).as_str(), "833f2369-7558-5023-bd71-8d4b187f50aa");
+    assert_eq!(
+        provider_key(&id, "refund", "", 4294967295).as_str(),
+        "ce7cd0e5-e96c-58be-97a2-9727c8490e6a"
+    );
+    let zero = ExecutionId([0; 16]);
+    assert_eq!(
+        provider_key(&zero, "charge", "", 0).as_str(),
+        "0e1bd4c4-5252-5bb8-a230-94fdd0aeaba6"
+    );
+}
+
+#[test]
+fn parts_of_an_identity_do_not_run_together() {
+    assert_ne!(id(["ab", "c", "h", "k"]), id(["a", "bc", "h", "k"]));
+    assert_ne!(id(["a", "", "b", "k"]), id(["a", "b", "", "k"]));
+    assert_ne!(id(["a", "b", "c", "d"]), id(["a", "b", "cd", ""]));
+}

@@ -1,0 +1,207 @@
+//! Executions of which nobody can know whether the effect happened: a person decides.
+
+use std::slice;
+
+use serde::Serialize;
+
+use crate::claim::only;
+use crate::error::Error;
+use crate::protocol::{
+    ExecutionId, Identity, Micros, Record, SettleTo, Settled, Settlement, Token,
+};
+use crate::runtime::Runtime;
+use crate::store::Cursor;
+
+/// Rows of one listing, unless asked for fewer.
+const ROWS_MAX: u32 = 1_000;
+/// Longest note, in bytes.
+const NOTE_BYTES_MAX: usize = 1_024;
+
+/// What a person can do about executions in review; from [`Runtime::review`].
+///
+/// Each decision names who decided and why (at most 1,024 bytes, kept with the execution and traced), and is
+/// refused with [`Error::Stale`] if the execution is not in review as it was listed: two people cannot decide
+/// twice.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotent_runtime::{Error, Runtime};
+/// # async fn night_shift(runtime: &Runtime) -> Result<(), Error> {
+/// let review = runtime.review();
+/// for held in review.list(None, 100).await? {
+///     // Look the payment up at the bank by `held.identity.key`, then:
+///     review.mark_completed(&held, &"receipt 4711", "ada: found at the bank").await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Review {
+    runtime: Runtime,
+}
+
+/// An execution in review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InReview {
+    /// Which execution.
+    pub id: ExecutionId,
+    /// Namespace, tenant, handler and key.
+    pub identity: Identity,
+    /// Why it is in review.
+    pub reason: String,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Attempts that ended without an outcome.
+    pub crashes: u32,
+    /// When it was first claimed.
+    pub created_at: Micros,
+    /// When the last attempt was claimed.
+    pub attempt_started_at: Micros,
+    seen: Token,
+}
+
+impl Runtime {
+    /// The executions of this namespace in review, and what to do about them.
+    #[must_use]
+    pub fn review(&self) -> Review {
+        Review { runtime: self.clone() }
+    }
+}
+
+impl Review {
+    /// Lists executions in review, oldest first: at most `rows_max` (1,000 at the most) behind `after`, the last of
+    /// the listing before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if the store fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is written.
+    pub async fn list(
+        &self,
+        after: Option<&InReview>,
+        rows_max: u32,
+    ) -> Result<Vec<InReview>, Error> {
+        let store = self.runtime.store().clone();
+        let namespace = self.runtime.namespace().to_owned();
+        let after = after.map(|last| Cursor { created_at: last.created_at, id: last.id });
+        let listing =
+            async move { store.list_review(&namespace, after, rows_max.min(ROWS_MAX)).await };
+        let listed = self.runtime.in_own_task(listing).await??;
+        Ok(listed.into_iter().map(|held| InReview::new(held.identity, held.record)).collect())
+    }
+
+    /// Lets the next call run the handler again, with crashes back at zero: for an effect that is known not to have
+    /// happened.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotDue`] while the last attempt may still be alive: until its `max_runtime` and margin are over, it
+    /// could act after you saw that nothing had happened. [`Error::Stale`] and [`Error::Config`] as said at
+    /// [`Review`], [`Error::Store`] if the store fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// The decision is written or not; list again.
+    pub async fn retry(&self, held: &InReview, note: &str) -> Result<(), Error> {
+        self.settle(held, SettleTo::Retry, note).await
+    }
+
+    /// Stores a result: for an effect that is known to have happened. Later calls are answered with it, so it must
+    /// encode as the handler's own result type does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Payload`] if the result does not encode as JSON, [`Error::Stale`] and [`Error::Config`] as said at
+    /// [`Review`], [`Error::Store`] if the store fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// The decision is written or not; list again.
+    pub async fn mark_completed<T: Serialize>(
+        &self,
+        held: &InReview,
+        result: &T,
+        note: &str,
+    ) -> Result<(), Error> {
+        self.settle(held, SettleTo::Completed(self.encode(result)?), note).await
+    }
+
+    /// Stores a terminal error: for an operation that will not be done. Later calls are answered with it, so it must
+    /// encode as the handler's own error type does; a handler without `terminal` cannot answer from it.
+    ///
+    /// # Errors
+    ///
+    /// As [`mark_completed`](Self::mark_completed).
+    ///
+    /// # Cancel safety
+    ///
+    /// The decision is written or not; list again.
+    pub async fn mark_failed<E: Serialize>(
+        &self,
+        held: &InReview,
+        error: &E,
+        note: &str,
+    ) -> Result<(), Error> {
+        self.settle(held, SettleTo::Failed(self.encode(error)?), note).await
+    }
+
+    fn encode<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, Error> {
+        let json = serde_json::to_vec(value)
+            .map_err(|error| Error::Payload { reason: error.to_string() })?;
+        let bytes_max = self.runtime.settings().result_bytes_max;
+        if json.len() > bytes_max {
+            let reason = format!("{} bytes, more than max_result_bytes ({bytes_max})", json.len());
+            return Err(Error::Payload { reason });
+        }
+        Ok(json)
+    }
+
+    async fn settle(&self, held: &InReview, to: SettleTo, note: &str) -> Result<(), Error> {
+        if note.trim().is_empty() || note.len() > NOTE_BYTES_MAX || note.contains('\0') {
+            let reason = "say who decided and why, in 1 to 1,024 bytes without NUL".to_owned();
+            return Err(Error::Config { setting: "note", reason });
+        }
+        let decided = match &to {
+            SettleTo::Retry => "retry",
+            SettleTo::Completed(_) => "completed",
+            SettleTo::Failed(_) => "failed",
+        };
+        let settlement = Settlement { id: held.id, seen: held.seen, to, note: note.to_owned() };
+        let store = self.runtime.store().clone();
+        let settling = async move { store.settle(slice::from_ref(&settlement)).await };
+        let settled = self.runtime.in_own_task(settling).await??;
+        match only(settled)? {
+            Settled::Done => {
+                let handler = &held.identity.handler;
+                let execution = held.id.to_string();
+                tracing::info!(handler, execution = execution.get(..8), decided, note, "settled");
+                Ok(())
+            }
+            Settled::TooEarly { retry_after_ms } => {
+                let retry_after = std::time::Duration::from_millis(retry_after_ms);
+                Err(Error::NotDue { retry_after })
+            }
+            Settled::Outrun => Err(Error::Stale),
+        }
+    }
+}
+
+impl InReview {
+    fn new(identity: Identity, record: Record) -> Self {
+        Self {
+            id: record.id,
+            identity,
+            reason: record.reason.unwrap_or_default(),
+            attempts: record.attempts,
+            crashes: record.crashes,
+            created_at: record.created_at,
+            attempt_started_at: record.attempt_started_at,
+            seen: record.token,
+        }
+    }
+}

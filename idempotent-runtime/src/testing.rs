@@ -1,0 +1,8 @@
+//! What tests need: a clock that follows tokio's paused time, the lock file of handlers' identities, and the
+//! conformance suite for stores. Feature `testing`; no database driver is needed.
+
+mod clock;
+mod lock;
+
+pub use clock::TokioClock;
+pub use lock::handlers_lock;

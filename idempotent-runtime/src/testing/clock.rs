@@ -1,0 +1,67 @@
+//! A clock that tests move.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+
+/// Where the wall clock of a test starts: 2026-01-01 00:00:00 UTC, in microseconds since the Unix epoch.
+const START_US: i64 = 1_767_225_600_000_000;
+
+/// A clock that follows tokio's, wall clock included: under `#[tokio::test(start_paused = true)]` leases lapse as
+/// soon as every task waits.
+///
+/// Give it to both the `memory` store and the runtime, whose heartbeat must then be a task
+/// ([`Builder::heartbeat_task`](crate::Builder::heartbeat_task)). It always starts on 2026-01-01.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotent_runtime::{Error, Runtime, testing::TokioClock};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Error> {
+/// let runtime = Runtime::builder("test")
+///     .url("memory:")
+///     .clock(TokioClock::new())
+///     .heartbeat_task()
+///     .connect()
+///     .await?;
+/// # drop(runtime);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock {
+    origin: Instant,
+}
+
+impl TokioClock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TokioClock {
+    fn now_us(&self) -> i64 {
+        START_US + i64::try_from(self.elapsed().as_micros()).unwrap_or(i64::MAX - START_US)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn sleep_until(&self, deadline: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep_until(self.origin + deadline))
+    }
+}
