@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::fingerprint::Fingerprint;
+use crate::flight::Lead;
 use crate::lease::{Attempt, Entered};
 use crate::metrics;
 use crate::operation::Request;
@@ -37,6 +39,8 @@ pub(crate) enum Asked {
 pub(crate) struct GrantedClaim {
     runtime: Runtime,
     attempt: Arc<Attempt>,
+    /// Kept until the claim has an outcome or is released, so that followers do not claim before.
+    lead: Option<Lead>,
     settled: bool,
 }
 
@@ -45,7 +49,7 @@ impl GrantedClaim {
         let attempt = Arc::new(attempt);
         runtime.attempts().insert(&attempt);
         runtime.start_heartbeat();
-        Self { runtime: runtime.clone(), attempt, settled: false }
+        Self { runtime: runtime.clone(), attempt, lead: None, settled: false }
     }
 
     pub(crate) fn attempt(&self) -> &Arc<Attempt> {
@@ -56,9 +60,16 @@ impl GrantedClaim {
         &self.runtime
     }
 
+    /// Makes its caller the leader whom others follow until the claim has an outcome.
+    pub(crate) fn lead(&mut self, lead: Lead, fingerprint: Option<&Arc<Fingerprint>>) {
+        lead.running(&self.attempt, fingerprint);
+        self.lead = Some(lead);
+    }
+
     /// The outcome is stored, or the execution is another's: nothing is left to release.
-    pub(crate) fn settled(mut self) {
+    pub(crate) fn settled(mut self) -> Option<Lead> {
         self.settled = true;
+        self.lead.take()
     }
 
     /// The request that gives this claim up.
@@ -79,7 +90,7 @@ impl Drop for GrantedClaim {
         let release =
             self.release(ReleaseTo::Retry { delay_ms: 0 }, "dropped before it had an outcome");
         // The attempt stays on the list until the release is through, so that a shutdown waits for it.
-        self.runtime.queue_release(release, owner);
+        self.runtime.queue_release(release, owner, self.lead.take());
     }
 }
 

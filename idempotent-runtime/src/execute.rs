@@ -9,6 +9,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -59,18 +60,21 @@ impl<R: Send + 'static> Call<R> {
         F: Future<Output = R> + Send + 'static,
     {
         let Self { operation, codec } = self;
-        match admit(operation, codec.as_ref()).await {
-            Admitted::Answered(outcome) => outcome,
-            Admitted::Run(run) => {
-                let span = tracing::Span::current();
-                let driven = body::drive(run, Arc::clone(&codec), body).instrument(span);
-                match tokio::spawn(driven).await {
-                    Ok(Driven::Outcome(outcome, answer)) => answered(outcome, answer),
-                    Ok(Driven::Panicked(panic)) => resume_unwind(panic),
-                    // The task was dropped with its runtime; its claim is being released.
-                    Err(_) => failed(codec.as_ref(), Error::RuntimeEnded),
-                }
-            }
+        let run = match admit(operation, codec.as_ref()).await {
+            Admitted::Answered(outcome) => return outcome,
+            Admitted::Run(run) => run,
+        };
+        // The caller's runtime drives what the body awaits; where there is none, the store's does.
+        let tasks = Handle::try_current().unwrap_or_else(|_| run.claim.runtime().tasks().clone());
+        let span = tracing::Span::current();
+        let driven = tasks.spawn(body::drive(run, Arc::clone(&codec), body).instrument(span)).await;
+        match driven {
+            Ok(driven) => deliver(codec.as_ref(), driven),
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The task was dropped with its runtime, and its claim is being released.
+                Err(_) => failed(codec.as_ref(), Error::RuntimeEnded),
+            },
         }
     }
 }
@@ -88,18 +92,30 @@ impl<R> Call<R> {
         let Self { operation, codec } = self;
         match admit(operation, codec.as_ref()).await {
             Admitted::Answered(outcome) => outcome,
-            Admitted::Run(run) => match body::drive(run, codec, body).await {
-                Driven::Outcome(outcome, answer) => answered(outcome, answer),
-                Driven::Panicked(panic) => resume_unwind(panic),
-            },
+            Admitted::Run(run) => {
+                let driven = body::drive(run, Arc::clone(&codec), body).await;
+                deliver(codec.as_ref(), driven)
+            }
         }
+    }
+}
+
+/// What the caller gets of a body that ran.
+fn deliver<R>(codec: &dyn Codec<R>, driven: Driven<R>) -> R {
+    match driven {
+        Driven::Stored(outcome) => {
+            observe::answered(Answer::Executed);
+            outcome
+        }
+        Driven::Returned(outcome) => outcome,
+        Driven::Refused(error) => failed(codec, error),
+        Driven::Panicked(panic) => resume_unwind(panic),
     }
 }
 
 /// A claimed execution whose body is to run.
 struct Run {
     claim: GrantedClaim,
-    lead: Lead,
     request: Arc<Request>,
     ambient: Ambient,
 }
@@ -130,20 +146,12 @@ enum Admitted<R> {
     Run(Box<Run>),
 }
 
+/// An outcome with our own error; a handler that called must not take it for a terminal one.
 fn failed<R>(codec: &dyn Codec<R>, error: Error) -> R {
     if let Some(caller) = Execution::current() {
         caller.note_own_error();
     }
     codec.fail(error)
-}
-
-fn answered<R>(outcome: R, answer: Option<Answer>) -> R {
-    match answer {
-        Some(answer) => observe::answered(answer),
-        // One of our own errors, or the handler's: tell the handler that called.
-        None => {}
-    }
-    outcome
 }
 
 async fn admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Admitted<R> {
@@ -220,12 +228,12 @@ impl Caller {
         let entered = self.runtime.enter()?;
         let asked = ask(self.runtime.clone(), Arc::clone(&self.request), self.limits, entered);
         match self.runtime.in_own_task(asked).await?? {
-            Asked::Granted(claim) => {
+            Asked::Granted(mut claim) => {
                 metrics::claim(self.request.handler.name(), "granted");
-                lead.running(claim.attempt(), self.request.fingerprint.as_ref());
+                claim.lead(lead, self.request.fingerprint.as_ref());
                 let request = Arc::clone(&self.request);
                 let ambient = Ambient::of_this_task();
-                Ok(Claimed::Run(Box::new(Run { claim, lead, request, ambient })))
+                Ok(Claimed::Run(Box::new(Run { claim, request, ambient })))
             }
             Asked::Found(seen) => {
                 lead.found(&seen);

@@ -88,10 +88,8 @@ impl Lead {
     }
 
     /// Leaves, with the stored outcome.
-    pub(crate) fn finished(self, finished: impl FnOnce() -> Finished) {
-        if self.phase.receiver_count() > 1 {
-            self.phase.send_replace(Phase::Finished(Arc::new(finished())));
-        }
+    pub(crate) fn finished(self, finished: Finished) {
+        self.phase.send_replace(Phase::Finished(Arc::new(finished)));
     }
 }
 

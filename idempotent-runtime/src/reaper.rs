@@ -3,6 +3,7 @@
 //! Any number of processes may do it at once: each write is conditional, rows that are locked are passed over,
 //! and each handler's policy stands in its rows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -70,7 +71,7 @@ async fn reap(
     younger_than_ms: Option<u64>,
     swept: &mut Swept,
 ) -> Result<Option<Cursor>, Error> {
-    let store = runtime.store().clone();
+    let store = Arc::clone(runtime.store());
     let reaping = async move { store.reap(after, younger_than_ms, ROWS_MAX).await };
     let reaped = runtime.in_own_task(reaping).await??;
     for (id, handler, state) in reaped.lapsed {
@@ -92,7 +93,7 @@ async fn purge(
     after: Option<Cursor>,
     swept: &mut Swept,
 ) -> Result<Option<Cursor>, Error> {
-    let store = runtime.store().clone();
+    let store = Arc::clone(runtime.store());
     let purging = async move { store.purge(after, ROWS_MAX).await };
     let purged = runtime.in_own_task(purging).await??;
     metrics::purged(purged.deleted);

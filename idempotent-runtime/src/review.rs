@@ -1,6 +1,7 @@
 //! Executions of which nobody can know whether the effect happened: a person decides.
 
 use std::slice;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -86,7 +87,7 @@ impl Review {
         after: Option<&InReview>,
         rows_max: u32,
     ) -> Result<Vec<InReview>, Error> {
-        let store = self.runtime.store().clone();
+        let store = Arc::clone(self.runtime.store());
         let namespace = self.runtime.namespace().to_owned();
         let after = after.map(|last| Cursor { created_at: last.created_at, id: last.id });
         let listing =
@@ -172,7 +173,7 @@ impl Review {
             SettleTo::Failed(_) => "failed",
         };
         let settlement = Settlement { id: held.id, seen: held.seen, to, note: note.to_owned() };
-        let store = self.runtime.store().clone();
+        let store = Arc::clone(self.runtime.store());
         let settling = async move { store.settle(slice::from_ref(&settlement)).await };
         let settled = self.runtime.in_own_task(settling).await??;
         match only(settled)? {

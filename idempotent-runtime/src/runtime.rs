@@ -9,13 +9,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Waker};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::flight::Flights;
+use crate::flight::{Flights, Lead};
 use crate::lease::{Attempts, Entered, Heartbeat};
 use crate::protocol::{Owner, Release};
 use crate::settings::Settings;
@@ -210,16 +211,21 @@ impl Runtime {
         })
     }
 
-    /// Releases a claim that nobody waits for, then forgets the attempt.
-    pub(crate) fn queue_release(&self, release: Release, owner: Owner) {
+    /// Releases a claim that nobody waits for, then forgets the attempt and lets its followers claim.
+    pub(crate) fn queue_release(&self, release: Release, owner: Owner, lead: Option<Lead>) {
         let runtime = self.clone();
-        let released = async move {
+        let mut released = Box::pin(async move {
             let answer = runtime.inner.store.release(&[release]).await;
             if let Err(error) = answer {
                 tracing::warn!(%error, "a dropped claim could not be released; its lease lapses");
             }
             runtime.inner.attempts.remove(owner);
-        };
+            drop(lead);
+        });
+        let mut here = Context::from_waker(Waker::noop());
+        if self.inner.store.answers_at_once() && released.as_mut().poll(&mut here).is_ready() {
+            return;
+        }
         // On a runtime that has ended, the task is dropped and the lease lapses by itself.
         drop(self.inner.tasks.spawn(released));
     }

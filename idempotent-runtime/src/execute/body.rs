@@ -13,19 +13,22 @@ use super::{Run, jittered};
 use crate::claim::GrantedClaim;
 use crate::error::Error;
 use crate::execution::Execution;
-use crate::flight::{Finished, Lead};
+use crate::flight::Finished;
 use crate::lease::{Attempt, Cancel};
 use crate::metrics;
-use crate::observe::Answer;
 use crate::operation::Request;
 use crate::outcome::{Codec, Verdict};
 use crate::policy::ms;
-use crate::protocol::{ReleaseTo, Written};
+use crate::protocol::{ReleaseTo, StoredResult, Written};
 
 /// What came of a body.
 pub(crate) enum Driven<R> {
-    /// What the caller gets, and whether it is stored.
-    Outcome(R, Option<Answer>),
+    /// It returned, and the outcome is stored.
+    Stored(R),
+    /// It returned an error that is not terminal.
+    Returned(R),
+    /// It was cancelled, or its outcome could not be stored.
+    Refused(Error),
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -41,7 +44,7 @@ pub(crate) async fn drive<R, F>(run: Box<Run>, codec: Arc<dyn Codec<R>>, body: F
 where
     F: Future<Output = R>,
 {
-    let Run { claim, lead, request, ambient } = *run;
+    let Run { claim, request, ambient } = *run;
     let execution = Execution::new(request.id, ambient.caller.clone());
     let runtime = claim.runtime().clone();
     let attempt = Arc::clone(claim.attempt());
@@ -53,7 +56,7 @@ where
 
     let ran = runtime.clock().elapsed().saturating_sub(began);
     let settling =
-        Settling { claim, lead, request, codec: codec.as_ref(), own_error: execution.own_error() };
+        Settling { claim, request, codec: codec.as_ref(), own_error: execution.own_error() };
     let (ended_as, driven) = settling.settle(ended).instrument(span).await;
     metrics::attempt(attempt.handler, ended_as, ran);
     warn_if_slow(&attempt, ran);
@@ -107,7 +110,6 @@ fn warn_if_slow(attempt: &Attempt, ran: std::time::Duration) {
 /// A body that has ended, and what is needed to settle its claim.
 struct Settling<'a, R> {
     claim: GrantedClaim,
-    lead: Lead,
     request: Arc<Request>,
     codec: &'a dyn Codec<R>,
     own_error: bool,
@@ -118,42 +120,53 @@ impl<R> Settling<'_, R> {
     async fn settle(self, ended: Ended<R>) -> (&'static str, Driven<R>) {
         match ended {
             Ended::Returned(outcome) => self.returned(outcome).await,
-            Ended::Panicked(panic) => {
-                tracing::warn!("the body panicked");
-                release(self.claim, ReleaseTo::Crash, "the body panicked").await;
-                ("panicked", Driven::Panicked(panic))
-            }
+            Ended::Panicked(panic) => self.panicked(panic).await,
             Ended::Cancelled(cause) => self.cancelled(cause).await,
         }
     }
 
     async fn returned(self, outcome: R) -> (&'static str, Driven<R>) {
         let bytes_max = self.claim.runtime().settings().result_bytes_max;
-        match self.codec.verdict(&outcome, self.own_error, bytes_max) {
-            Verdict::Retry => {
+        // The user's `Serialize` and `terminal` run here, and may panic as the body may.
+        let judge = || self.codec.verdict(&outcome, self.own_error, bytes_max);
+        match catch_unwind(AssertUnwindSafe(judge)) {
+            Ok(Verdict::Retry) => {
                 let delay_ms = backoff_ms(&self.request, self.claim.attempt().number);
                 let to = ReleaseTo::Retry { delay_ms };
                 release(self.claim, to, "the handler returned an error that is not terminal").await;
-                ("error", Driven::Outcome(outcome, None))
+                ("error", Driven::Returned(outcome))
             }
-            Verdict::Finished { failed, result } => {
-                let ended_as = if failed { "failed" } else { "completed" };
-                match complete(self.claim, failed, result.clone()).await {
-                    Ok(Written::Done) => {
-                        let Request { handler, fingerprint, .. } = &*self.request;
-                        self.lead.finished(|| Finished {
-                            failed,
-                            result,
-                            version: handler.current_version(),
-                            fingerprint: fingerprint.clone(),
-                        });
-                        (ended_as, Driven::Outcome(outcome, Some(Answer::Executed)))
-                    }
-                    Ok(Written::Fenced) => ("fenced", refuse(self.codec, Error::LeaseLost)),
-                    Err(error) => ("unrecorded", refuse(self.codec, error)),
-                }
+            Ok(Verdict::Finished { failed, result }) => {
+                self.finished(outcome, failed, result).await
             }
+            Err(panic) => self.panicked(panic).await,
         }
+    }
+
+    async fn finished(
+        self,
+        outcome: R,
+        failed: bool,
+        result: StoredResult,
+    ) -> (&'static str, Driven<R>) {
+        let finished = Finished {
+            failed,
+            result,
+            version: self.request.handler.current_version(),
+            fingerprint: self.request.fingerprint.clone(),
+        };
+        match complete(self.claim, finished).await {
+            Ok(Written::Done) if failed => ("failed", Driven::Stored(outcome)),
+            Ok(Written::Done) => ("completed", Driven::Stored(outcome)),
+            Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),
+            Err(error) => ("unrecorded", Driven::Refused(error)),
+        }
+    }
+
+    async fn panicked(self, panic: Box<dyn Any + Send>) -> (&'static str, Driven<R>) {
+        tracing::warn!("the body panicked");
+        release(self.claim, ReleaseTo::Crash, "the body panicked").await;
+        ("panicked", Driven::Panicked(panic))
     }
 
     async fn cancelled(self, cause: Cancel) -> (&'static str, Driven<R>) {
@@ -161,7 +174,7 @@ impl<R> Settling<'_, R> {
         let (ended_as, answer) = match cause {
             Cancel::LeaseLost => {
                 // Not ours to release; if nobody took it over, it lapses by itself.
-                self.claim.settled();
+                drop(self.claim.settled());
                 ("lease_lost", Error::LeaseLost)
             }
             Cancel::MaxRuntime => {
@@ -176,12 +189,8 @@ impl<R> Settling<'_, R> {
                 ("shutdown", Error::ShuttingDown)
             }
         };
-        (ended_as, refuse(self.codec, answer))
+        (ended_as, Driven::Refused(answer))
     }
-}
-
-fn refuse<R>(codec: &dyn Codec<R>, error: Error) -> Driven<R> {
-    Driven::Outcome(codec.fail(error), None)
 }
 
 /// The delay before the attempt after this one: doubled each time, up to the last, jittered.

@@ -2,49 +2,50 @@
 
 use std::slice;
 
-use crate::claim::{GrantedClaim, Tries, only};
+use crate::claim::{GrantedClaim, RETRY_EVERY, Tries, only};
 use crate::error::Error;
-use crate::protocol::{Completion, ReleaseTo, StoredResult, Written};
+use crate::flight::Finished;
+use crate::protocol::{Completion, ReleaseTo, Written};
 use crate::store::StoreError;
 
 /// A release that fails is asked again this often; after that the lease lapses by itself.
 const RELEASE_TRIES_MAX: u32 = 3;
 
 /// Stores the outcome; asks again while the lease holds and the store is away.
-pub(super) async fn complete(
-    claim: GrantedClaim,
-    failed: bool,
-    result: StoredResult,
-) -> Result<Written, Error> {
+pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<Written, Error> {
     claim.attempt().end();
     let runtime = claim.runtime().clone();
     let stored = async move {
         let attempt = claim.attempt();
-        let (id, owner, token) = (attempt.id, attempt.owner, attempt.token);
-        let completion = Completion { id, owner, token, failed, result };
+        let completion = Completion {
+            id: attempt.id,
+            owner: attempt.owner,
+            token: attempt.token,
+            failed: finished.failed,
+            result: finished.result.clone(),
+        };
         let answer = loop {
             match claim.runtime().store().complete(slice::from_ref(&completion)).await {
                 Ok(answers) => break only(answers),
                 Err(error) if error.is_transient() && in_time(&claim) => {
                     tracing::warn!(%error, "the outcome could not be stored; asking again");
                     let clock = claim.runtime().clock();
-                    clock.sleep_until(clock.elapsed() + crate::claim::RETRY_EVERY).await;
+                    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
                 }
                 Err(error) => break Err(error),
             }
         };
         // Stored, fenced, or unknown: in no case is there something to release.
-        claim.settled();
+        let lead = claim.settled();
+        if let (Ok(Written::Done), Some(lead)) = (&answer, lead) {
+            lead.finished(finished);
+        }
         answer
     };
-    match runtime.in_own_task(stored).await {
-        Ok(Ok(written)) => Ok(written),
-        Ok(Err(source)) => {
-            tracing::error!(error = %source, "the outcome could not be stored");
-            Err(Error::Unrecorded { source })
-        }
-        Err(error) => Err(error),
-    }
+    runtime.in_own_task(stored).await?.map_err(|source| {
+        tracing::error!(error = %source, "the outcome could not be stored");
+        Error::Unrecorded { source }
+    })
 }
 
 /// Whether the guard may still hold.
@@ -74,7 +75,8 @@ pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &'static
             Ok(Written::Fenced) => tracing::warn!("another attempt had taken the execution over"),
             Err(error) => tracing::warn!(%error, "a claim could not be released; its lease lapses"),
         }
-        claim.settled();
+        // Followers claim for themselves from here on.
+        drop(claim.settled());
     };
     // A failure has been told; the caller's answer does not depend on it.
     let _ = runtime.in_own_task(released).await;

@@ -152,7 +152,7 @@ impl Beat {
         renewals: Vec<Renewal>,
         sent: Duration,
     ) -> Result<Vec<Renewed>, StoreError> {
-        let store = self.store.clone();
+        let store = Arc::clone(&self.store);
         let opened = handle.clone();
         let call = tokio::spawn(async move {
             let store = match opened {
