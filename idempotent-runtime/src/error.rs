@@ -9,7 +9,8 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A handler's error type converts from it: `E: From<idempotent_runtime::Error>`. Match on the variant or ask
 /// [`kind`](Self::kind), [`is_retryable`](Self::is_retryable), [`retry_after`](Self::retry_after) and
 /// [`disposition`](Self::disposition); never match on text.
-#[doc = include_str!("../../docs/errors-table.md")]
+///
+#[doc = include_str!("error/table.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -285,3 +286,6 @@ impl From<StoreError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
