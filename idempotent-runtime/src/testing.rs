@@ -2,6 +2,7 @@
 //! conformance suite for stores. Feature `testing`; no database driver is needed.
 
 mod clock;
+pub mod conformance;
 mod lock;
 
 pub use clock::TokioClock;

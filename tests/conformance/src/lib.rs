@@ -1,1 +1,7 @@
-//! conformance
+//! The conformance suite run on the stores of `idempotent-runtime`: how each of them is made afresh and aged,
+//! the pure model that random operations are compared with, and a private PostgreSQL server for tests.
+
+pub mod memory;
+mod postgres_server;
+
+pub use postgres_server::{Database, PostgresOptions, PostgresServer, ServerError};

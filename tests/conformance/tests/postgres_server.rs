@@ -1,0 +1,39 @@
+//! The private server starts, answers, and leaves nothing behind.
+#![cfg(feature = "postgres")]
+
+use std::net::{Ipv4Addr, TcpStream};
+
+use idempotent_conformance::{PostgresOptions, PostgresServer};
+
+#[test]
+fn a_server_that_is_dropped_answers_no_more() {
+    let server = PostgresServer::start().unwrap();
+    let port = server.port();
+    server.execute("postgres", "SELECT 1").unwrap();
+    drop(server);
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+}
+
+#[test]
+fn a_database_is_fresh_and_dropped_with_its_value() {
+    let server = PostgresServer::shared();
+    let database = server.fresh_database().unwrap();
+    database.execute("CREATE TABLE t(i int)").unwrap();
+    let another = server.fresh_database().unwrap();
+    another.execute("CREATE TABLE t(i int)").unwrap();
+    let name = database.name().to_owned();
+    drop(database);
+    assert!(server.execute(&name, "SELECT 1").is_err());
+}
+
+#[test]
+fn a_statement_that_the_server_refuses_says_why() {
+    let error = PostgresServer::shared().execute("postgres", "SELECT no_such_column").unwrap_err();
+    assert!(error.to_string().contains("no_such_column"), "{error}");
+}
+
+#[test]
+fn a_setting_that_the_server_refuses_says_why() {
+    let error = PostgresOptions::default().setting("no_such_setting", "1").start().unwrap_err();
+    assert!(error.to_string().contains("no_such_setting"), "{error}");
+}
