@@ -4,6 +4,10 @@
 mod clock;
 pub mod conformance;
 mod lock;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod stores;
 
 pub use clock::TokioClock;
 pub use lock::handlers_lock;
+#[cfg(feature = "sqlite")]
+pub use stores::sqlite_store;

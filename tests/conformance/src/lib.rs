@@ -3,5 +3,7 @@
 
 pub mod memory;
 mod postgres_server;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use postgres_server::{Database, PostgresOptions, PostgresServer, ServerError};

@@ -1,0 +1,103 @@
+//! The SQLite store on a file of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use idempotent_runtime::SystemClock;
+use idempotent_runtime::store::Store;
+use idempotent_runtime::testing::conformance::Factory;
+use idempotent_runtime::testing::sqlite_store;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{Executor, SqlitePool};
+
+/// A fresh directory with one SQLite file, removed when dropped.
+#[derive(Debug)]
+pub struct SqliteFactory {
+    directory: PathBuf,
+    /// A connection past the store.
+    pool: SqlitePool,
+}
+
+impl SqliteFactory {
+    /// A file on disk.
+    #[must_use]
+    pub fn fresh() -> Self {
+        Self::fresh_in(&std::env::temp_dir())
+    }
+
+    /// A file in memory where there is such a file system: for tests that write much and never lose power.
+    #[must_use]
+    pub fn fresh_in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Self::fresh_in(memory) } else { Self::fresh() }
+    }
+
+    fn fresh_in(parent: &Path) -> Self {
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), CREATED.fetch_add(1, Ordering::Relaxed));
+        let directory = parent.join(format!("idempotent-sqlite-{process}-{number}"));
+        std::fs::create_dir(&directory).expect("a fresh directory can be made");
+        let file = SqliteConnectOptions::new()
+            .filename(directory.join("executions.db"))
+            .busy_timeout(Duration::from_secs(60));
+        let pool = SqlitePoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(false)
+            .connect_lazy_with(file);
+        Self { directory, pool }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.join("executions.db")
+    }
+
+    /// The file's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("sqlite://{}", self.path().display())
+    }
+
+    /// A connection past the store, to tamper with its rows; there is one, so give it back.
+    #[must_use]
+    pub fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    /// Deletes every execution.
+    pub async fn wipe(&self) {
+        self.pool.execute("DELETE FROM idempotent_execution").await.expect("wipe");
+    }
+}
+
+impl Drop for SqliteFactory {
+    fn drop(&mut self) {
+        // What is left behind is a temporary file.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[async_trait]
+impl Factory for SqliteFactory {
+    async fn open(&self) -> Arc<dyn Store> {
+        let store = sqlite_store(&self.url(), Arc::new(SystemClock::new())).await;
+        store.expect("the file opens")
+    }
+
+    async fn age(&self, by: Duration) {
+        let us = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        sqlx::query(
+            "UPDATE idempotent_execution SET lease_until = lease_until - ?1,
+               attempt_started_at = attempt_started_at - ?1, not_before = not_before - ?1,
+               created_at = created_at - ?1, done_at = done_at - ?1",
+        )
+        .bind(us)
+        .execute(&self.pool)
+        .await
+        .expect("age");
+    }
+}
