@@ -326,7 +326,7 @@ impl Caller {
         let (Some(leader), Some(mine)) = (leader, &self.request.fingerprint) else {
             return Ok(());
         };
-        match mine.matches(leader) {
+        match mine.differs_from(leader) {
             None => Ok(()),
             Some(fields) => {
                 metrics::claim(self.request.handler.name(), "mismatch");

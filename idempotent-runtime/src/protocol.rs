@@ -5,11 +5,13 @@
 //! the two.
 
 mod claim;
+mod fingerprint;
 mod record;
 mod token;
 mod transition;
 
 pub use claim::{Decision, Seen, decide};
+pub(crate) use fingerprint::{Comparison, Entry, compare};
 pub use record::{
     ExecutionId, Identity, Limits, Micros, Owner, Record, ResultFormat, State, StoredResult,
 };
