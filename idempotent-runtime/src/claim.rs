@@ -74,6 +74,9 @@ impl GrantedClaim {
 
     /// The request that gives this claim up.
     pub(crate) fn release(&self, to: ReleaseTo, reason: &str) -> Release {
+        if let Some(lead) = &self.lead {
+            lead.leaving();
+        }
         let Attempt { id, owner, token, .. } = *self.attempt;
         Release { id, owner, token, to, reason: reason.to_owned() }
     }

@@ -16,7 +16,7 @@ use crate::protocol::{ExecutionId, Seen, StoredResult};
 /// How far the leader is.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
-    /// He is asking the store.
+    /// He is asking the store, or giving his claim back to it.
     Claiming,
     /// He found the execution as it was there.
     Found(Arc<Seen>),
@@ -80,6 +80,11 @@ impl Lead {
     pub(crate) fn running(&self, attempt: &Arc<Attempt>, fingerprint: Option<&Arc<Fingerprint>>) {
         let phase = Phase::Running(Arc::clone(attempt), fingerprint.map(Arc::clone));
         self.phase.send_replace(phase);
+    }
+
+    /// Tells the followers that the claim is being given up: they wait for that, and claim for themselves.
+    pub(crate) fn leaving(&self) {
+        self.phase.send_replace(Phase::Claiming);
     }
 
     /// Leaves, with what was found.
