@@ -69,6 +69,7 @@ impl KeyBuilder {
 
 impl IssuedAt for std::time::SystemTime {
     fn micros(&self) -> i64 {
-        i64::try_from(self.duration_since(Self::UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+        i64::try_from(self.duration_since(Self::UNIX_EPOCH).unwrap_or_default().as_micros())
+            .unwrap_or(i64::MAX)
     }
 }

@@ -33,15 +33,6 @@ pub(crate) enum AppError {
 
 pub(crate) type Answer<T> = Result<T, AppError>;
 
-impl AppError {
-    pub(crate) fn ours(&self) -> &Error {
-        match self {
-            Self::Idempotent(error) => error,
-            Self::Declined | Self::Unlucky => panic!("the handler's own error: {self}"),
-        }
-    }
-}
-
 /// Our error in an answer.
 #[track_caller]
 pub(crate) fn ours<T: std::fmt::Debug>(answer: Answer<T>) -> Error {
