@@ -5,9 +5,9 @@ mod error;
 mod execution;
 mod queries;
 mod row;
+mod runner;
 mod schema;
 mod sweep;
-mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use crate::protocol::{
 };
 use execution::Items;
 use queries::Queries;
-use writer::{Operation, Writer};
+use runner::{Operation, Writer};
 
 /// Keeps executions in a SQLite file.
 pub struct Sqlite {

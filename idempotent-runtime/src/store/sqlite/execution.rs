@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteArguments;
 use super::error::failed;
 use super::queries::Queries;
 use super::row::Row;
-use super::writer::{Db, Operation};
+use super::runner::{Db, Operation};
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Granted, Owner, REASON_CRASHES, Release, ReleaseTo,
     Renewal, Renewed, ResultFormat, Seen, SettleTo, Settled, Settlement, State, StoredResult,

@@ -104,8 +104,8 @@ impl Queries {
             )
             .into(),
             page: format!(
-                "SELECT created_at, id FROM {t} WHERE (created_at, id) > (?1, ?2) AND created_at >= ?3
-                 ORDER BY created_at, id LIMIT ?4"
+                "SELECT created_at, id FROM {t} WHERE (created_at, id) > (?1, ?2)
+                 ORDER BY created_at, id LIMIT ?3"
             )
             .into(),
             reap: format!(

@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::error::failed;
 use super::queries::Queries;
-use super::writer::{Db, Operation};
+use super::runner::{Db, Operation};
 use crate::store::sql::{EXECUTION, Migration, Names, RECORD, Stored, judge};
 use crate::store::{StoreError, StoreErrorKind};
 

@@ -3,7 +3,7 @@
 use super::error::failed;
 use super::queries::Queries;
 use super::row::Row;
-use super::writer::{Db, Operation};
+use super::runner::{Db, Operation};
 use crate::protocol::{ExecutionId, Micros, REASON_CRASHES, REASON_LAPSED};
 use crate::store::sql::{self, rows};
 use crate::store::{Cursor, Purged, Reaped, StoreError};
@@ -23,7 +23,6 @@ struct Page {
 async fn page(
     db: &mut Db<'_>,
     after: Option<Cursor>,
-    since: Micros,
     rows_max: u32,
 ) -> Result<Option<Page>, StoreError> {
     let after = bound(after);
@@ -31,7 +30,6 @@ async fn page(
     let found = sqlx::query(Queries::sql(&db.queries.page))
         .bind(after.created_at.0)
         .bind(after.id.0.to_vec())
-        .bind(since.0)
         .bind(limit)
         .fetch_all(&mut *db.connection)
         .await
@@ -62,8 +60,12 @@ impl Operation for Reap {
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Reaped, StoreError> {
         let now = db.now();
-        let since = self.younger_than_ms.map_or(Micros(i64::MIN), |ms| now.minus_ms(ms));
-        let Some(page) = page(db, self.after, since, self.rows_max).await? else {
+        // Behind the last place before the stretch, so that the index is entered at its start.
+        let before = self.younger_than_ms.map(|ms| Cursor {
+            created_at: Micros(now.minus_ms(ms).0.saturating_sub(1)),
+            id: ExecutionId([u8::MAX; 16]),
+        });
+        let Some(page) = page(db, self.after.max(before), self.rows_max).await? else {
             return Ok(Reaped::default());
         };
         let rows = sqlx::query(Queries::sql(&db.queries.reap))
@@ -102,7 +104,7 @@ impl Operation for Purge {
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Purged, StoreError> {
         let now = db.now();
-        let Some(page) = page(db, self.after, Micros(i64::MIN), self.rows_max).await? else {
+        let Some(page) = page(db, self.after, self.rows_max).await? else {
             return Ok(Purged::default());
         };
         let done = sqlx::query(Queries::sql(&db.queries.purge))

@@ -1,0 +1,135 @@
+#![doc = include_str!("postgres/docs.md")]
+
+mod connect;
+mod error;
+mod execution;
+mod queries;
+mod row;
+mod runner;
+mod schema;
+mod sweep;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::sql::{ConnectOptions, Names};
+use super::{Cursor, Execution, Purged, Reaped, Store, StoreError};
+use crate::protocol::{
+    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement,
+    TakeOver, TakenOver, Written,
+};
+use execution::{Items, Read, Renewals};
+use runner::Runner;
+
+/// Keeps executions in PostgreSQL.
+pub struct Postgres {
+    options: ConnectOptions,
+    runner: Runner,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// The SQL that brings an empty database up to date, for those who run it themselves; runs again without harm.
+///
+/// # Errors
+///
+/// [`StoreErrorKind::Config`](super::StoreErrorKind::Config) if `prefix` or `schema` is not an identifier.
+pub fn migrations_sql(prefix: &str, schema: Option<&str>) -> Result<String, StoreError> {
+    Ok(schema::script(&Names::new(prefix, schema)?))
+}
+
+impl Postgres {
+    /// Connects, and checks the server. Creates no table. Later calls belong on the same tokio runtime.
+    pub(crate) async fn open(options: &ConnectOptions) -> Result<Self, StoreError> {
+        let names = Names::new(&options.table_prefix, options.schema.as_deref())?;
+        let server = connect::server(options)?;
+        connect::check(&server).await?;
+        let runner = Runner::new(connect::pool(server, options), options, &names);
+        Ok(Self { options: options.clone(), runner })
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+
+    async fn heartbeat_handle(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.runner.check_open()?;
+        let options = ConnectOptions { pool_size: 1, ..self.options.clone() };
+        Ok(Arc::new(Self::open(&options).await?))
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        schema::migrate(&self.runner).await
+    }
+
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        self.runner.run(&schema::Check).await
+    }
+
+    async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
+        self.runner.run(&Items(claims)).await
+    }
+
+    async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        self.runner.run(&Items(takeovers)).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
+        self.runner.run(&Renewals(renewals)).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        self.runner.run(&Items(completions)).await
+    }
+
+    async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
+        self.runner.run(&Items(releases)).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        self.runner.run(&Items(settlements)).await
+    }
+
+    async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
+        self.runner.run(&Read(ids)).await
+    }
+
+    async fn list_review(
+        &self,
+        namespace: &str,
+        after: Option<Cursor>,
+        rows_max: u32,
+    ) -> Result<Vec<Execution>, StoreError> {
+        self.runner.run(&sweep::Review { namespace, after, rows_max }).await
+    }
+
+    async fn reap(
+        &self,
+        after: Option<Cursor>,
+        younger_than_ms: Option<u64>,
+        rows_max: u32,
+    ) -> Result<Reaped, StoreError> {
+        self.runner.run(&sweep::Reap { after, younger_than_ms, rows_max }).await
+    }
+
+    async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
+        self.runner.run(&sweep::Purge { after, rows_max }).await
+    }
+
+    async fn close(&self) {
+        self.runner.close().await;
+    }
+}

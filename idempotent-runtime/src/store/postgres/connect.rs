@@ -1,0 +1,65 @@
+//! The server and its connections.
+
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Connection, PgPool};
+
+use super::error;
+use super::runner::LIMITS;
+use crate::store::sql::ConnectOptions;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The oldest server whose SQL we write: `AS MATERIALIZED`.
+const SERVER_VERSION_MIN: i32 = 120_000;
+
+/// What the URL says about the server.
+///
+/// The isolation level is pinned, whatever the database's default is. Behind a transaction pooler nothing is asked of
+/// the session: the same is then said at each BEGIN.
+pub(super) fn server(options: &ConnectOptions) -> Result<PgConnectOptions, StoreError> {
+    let server = options.url.parse::<PgConnectOptions>().map_err(|error| {
+        // The text of a URL may hold a password, so it is not repeated.
+        StoreError::with_source(StoreErrorKind::Config, format!("the postgres URL: {error}"), error)
+    })?;
+    let server = server.disable_statement_logging();
+    if options.transaction_pooler {
+        return Ok(server.statement_cache_capacity(0).extra_float_digits(None));
+    }
+    let pinned =
+        LIMITS.iter().copied().chain([("default_transaction_isolation", "read committed")]);
+    Ok(server.options(pinned))
+}
+
+/// Connects once, so that a wrong URL is told at the start and in the server's own words.
+pub(super) async fn check(server: &PgConnectOptions) -> Result<(), StoreError> {
+    let place = format!("to connect to {}:{}", server.get_host(), server.get_port());
+    let failed = |error| error::failed(&place, error);
+    let mut connection = PgConnection::connect_with(server).await.map_err(failed)?;
+    let checked: Result<(i32, String), _> = sqlx::query_as(
+        "SELECT current_setting('server_version_num')::int4, current_setting('synchronous_commit')",
+    )
+    .persistent(false)
+    .fetch_one(&mut connection)
+    .await;
+    // The connection is of no more use; how its end goes is of no interest.
+    let _ = connection.close().await;
+    let (version, synchronous_commit) = checked.map_err(failed)?;
+    if version < SERVER_VERSION_MIN {
+        let text = format!("{place}: server version {version} is older than 12");
+        return Err(StoreError::new(StoreErrorKind::Config, text));
+    }
+    if synchronous_commit == "off" {
+        tracing::warn!(
+            "synchronous_commit is off: a crash of the server forgets executions, which then run again"
+        );
+    }
+    Ok(())
+}
+
+/// The connections. They are not tested before each use: that would be one more round trip.
+pub(super) fn pool(server: PgConnectOptions, options: &ConnectOptions) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(options.pool_size.max(1))
+        .acquire_timeout(options.acquire_timeout)
+        .test_before_acquire(false)
+        .connect_lazy_with(server)
+}

@@ -1,0 +1,331 @@
+//! The operations on single executions, and renewals, which go in one statement.
+
+use std::collections::HashMap;
+
+use sqlx::Row as _;
+use uuid::Uuid;
+
+use super::error::{Failure, at};
+use super::row::{Instant, Row};
+use super::runner::{Db, Operation, Query};
+use crate::protocol::{
+    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_CRASHES, Release,
+    ReleaseTo, Renewal, Renewed, ResultFormat, Seen, SettleTo, Settled, Settlement, State,
+    StoredResult, TakeOver, TakenOver, Target, Token, Written,
+};
+use crate::store::sql::{self, ms, ms_between, number};
+use crate::store::{Execution, StoreError, StoreErrorKind};
+
+/// Tries of a claim whose row came and went, or was too new to be read.
+const CLAIM_TRIES_MAX: u32 = 5;
+
+/// A batch of requests, each answered in its place.
+pub(super) struct Items<'a, T>(pub(super) &'a [T]);
+
+/// A request on one execution.
+pub(super) trait Item: Sync {
+    /// Its answer.
+    type Answer: Send;
+    /// Whether it recognises what it wrote before.
+    const IS_REPEATABLE: bool = true;
+
+    /// Runs it.
+    fn apply(&self, db: &mut Db<'_>) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
+}
+
+impl<T: Item> Operation for Items<'_, T> {
+    type Answer = Vec<T::Answer>;
+
+    fn is_repeatable(&self) -> bool {
+        T::IS_REPEATABLE
+    }
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, Failure> {
+        let mut answers = Vec::with_capacity(self.0.len());
+        for item in self.0 {
+            answers.push(item.apply(db).await?);
+        }
+        Ok(answers)
+    }
+}
+
+fn id(id: ExecutionId) -> Uuid {
+    Uuid::from_bytes(id.0)
+}
+
+fn owner(owner: Owner) -> Uuid {
+    Uuid::from_bytes(owner.0)
+}
+
+/// A state's stored number.
+fn stored(state: State) -> i16 {
+    state.stored().into()
+}
+
+async fn changed(db: &mut Db<'_>, what: &'static str, query: Query<'_>) -> Result<bool, Failure> {
+    let done = query.execute(&mut *db.connection).await.map_err(at(what))?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// The last instant at which a claim is not too old, inside the range of `timestamptz`.
+fn issued_until(issued_at: Micros, retain_ms: u64) -> Instant {
+    let last = Micros(issued_at.0.max(0)).plus_ms(u64::try_from(ms(retain_ms)).unwrap_or(0));
+    Instant(Micros(last.0.min(ms(u64::MAX).saturating_mul(2_000))))
+}
+
+impl Item for Claim {
+    type Answer = Claimed;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, Failure> {
+        for _ in 0..CLAIM_TRIES_MAX {
+            let statement =
+                if self.issued_at.is_some() { &db.queries.claim_issued } else { &db.queries.claim };
+            let mut query = db
+                .query(statement)
+                .bind(id(self.id))
+                .bind(&self.identity.namespace)
+                .bind(&self.identity.tenant)
+                .bind(&self.identity.handler)
+                .bind(&self.identity.key)
+                .bind(number(self.version))
+                .bind(owner(self.owner))
+                .bind(ms(self.limits.lease_ms))
+                .bind(ms(self.limits.max_runtime_ms))
+                .bind(number(self.limits.crashes_max))
+                .bind(ms(self.limits.retain_ms))
+                .bind(&self.fingerprint);
+            if let Some(issued_at) = self.issued_at {
+                query = query.bind(issued_until(issued_at, self.limits.retain_ms));
+            }
+            let row = query.fetch_optional(&mut *db.connection).await.map_err(at("to claim"))?;
+            let Some(row) = row else { continue };
+            if row.try_get("found").map_err(at("to claim"))? {
+                let record = sql::record(&Row(&row), &db.queries.table)?;
+                let Instant(now) = row.try_get("now").map_err(at("to claim"))?;
+                return Ok(Claimed::Found(Box::new(Seen { record, now })));
+            }
+            let token: Option<i64> = row.try_get("token").map_err(at("to claim"))?;
+            return Ok(token.map_or(Claimed::TooOld, |token| {
+                Claimed::Granted(Granted { token: Token(token), attempts: 1, crashes: 0 })
+            }));
+        }
+        let text = format!("postgres: execution {} came and went {CLAIM_TRIES_MAX} times", self.id);
+        Err(StoreError::new(StoreErrorKind::Busy, text).into())
+    }
+}
+
+impl Item for TakeOver {
+    type Answer = TakenOver;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<TakenOver, Failure> {
+        if self.target == Target::Review {
+            let query = db
+                .query(&db.queries.take_over_review)
+                .bind(REASON_CRASHES)
+                .bind(id(self.id))
+                .bind(self.seen.0)
+                .bind(owner(self.owner));
+            if changed(db, "to take over", query).await? {
+                return Ok(TakenOver::Reviewed);
+            }
+        } else {
+            let row = db
+                .query(&db.queries.take_over)
+                .bind(number(self.version))
+                .bind(owner(self.owner))
+                .bind(ms(self.limits.lease_ms))
+                .bind(ms(self.limits.max_runtime_ms))
+                .bind(number(self.limits.crashes_max))
+                .bind(ms(self.limits.retain_ms))
+                .bind(id(self.id))
+                .bind(self.seen.0)
+                .fetch_optional(&mut *db.connection)
+                .await
+                .map_err(at("to take over"))?;
+            if let Some(row) = row {
+                let granted = sql::granted(&Row(&row), &db.queries.table, self.id)?;
+                return Ok(TakenOver::Granted(granted));
+            }
+        }
+        let own = db
+            .query(&db.queries.taken_over)
+            .bind(id(self.id))
+            .bind(owner(self.owner))
+            .fetch_optional(&mut *db.connection)
+            .await
+            .map_err(at("to take over"))?;
+        match own {
+            Some(row) => {
+                Ok(TakenOver::Granted(sql::granted(&Row(&row), &db.queries.table, self.id)?))
+            }
+            None => Ok(TakenOver::Outrun),
+        }
+    }
+}
+
+/// The state of an execution that still has this owner and token.
+async fn owned(
+    db: &mut Db<'_>,
+    execution: ExecutionId,
+    by: Owner,
+    token: Token,
+) -> Result<Option<State>, Failure> {
+    let row = db
+        .query(&db.queries.owned)
+        .bind(id(execution))
+        .bind(owner(by))
+        .bind(token.0)
+        .fetch_optional(&mut *db.connection)
+        .await
+        .map_err(at("to read a guard"))?;
+    let Some(row) = row else { return Ok(None) };
+    let state: i16 = row.try_get("state").map_err(at("to read a guard"))?;
+    Ok(State::from_stored(state.into()))
+}
+
+/// Renewals, in one statement.
+pub(super) struct Renewals<'a>(pub(super) &'a [Renewal]);
+
+impl Operation for Renewals<'_> {
+    type Answer = Vec<Renewed>;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Vec<Renewed>, Failure> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = db
+            .query(&db.queries.renew)
+            .bind(self.0.iter().map(|renewal| id(renewal.id)).collect::<Vec<_>>())
+            .bind(self.0.iter().map(|renewal| owner(renewal.owner)).collect::<Vec<_>>())
+            .bind(self.0.iter().map(|renewal| renewal.token.0).collect::<Vec<_>>())
+            .fetch_all(&mut *db.connection)
+            .await
+            .map_err(at("to renew"))?;
+        let answer = |row: &sqlx::postgres::PgRow| {
+            let renewed = row.try_get("renewed")?;
+            let owned: bool = row.try_get("owned")?;
+            Ok(match (renewed, owned) {
+                (true, _) => Renewed::Renewed,
+                (false, true) => Renewed::Skipped,
+                (false, false) => Renewed::Lost,
+            })
+        };
+        rows.iter().map(answer).collect::<Result<_, _>>().map_err(at("to renew"))
+    }
+}
+
+impl Item for Completion {
+    type Answer = Written;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
+        let (json, format, reason) = match &self.result {
+            StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
+            StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
+        };
+        let state = if self.failed { State::Failed } else { State::Completed };
+        let query = db
+            .query(&db.queries.complete)
+            .bind(stored(state))
+            .bind(json)
+            .bind(i16::from(format.stored()))
+            .bind(reason)
+            .bind(id(self.id))
+            .bind(owner(self.owner))
+            .bind(self.token.0);
+        if changed(db, "to complete", query).await? {
+            return Ok(Written::Done);
+        }
+        let state = owned(db, self.id, self.owner, self.token).await?;
+        Ok(if state.is_some_and(State::is_finished) { Written::Done } else { Written::Fenced })
+    }
+}
+
+impl Item for Release {
+    type Answer = Written;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
+        let query = match self.to {
+            ReleaseTo::Retry { delay_ms } => {
+                db.query(&db.queries.release).bind(stored(State::Retryable)).bind(ms(delay_ms))
+            }
+            ReleaseTo::Review => {
+                db.query(&db.queries.release).bind(stored(State::Review)).bind(0_i64)
+            }
+            ReleaseTo::Crash => db.query(&db.queries.release_crash),
+        };
+        let query = query.bind(&self.reason);
+        let query = if self.to == ReleaseTo::Crash { query.bind(REASON_CRASHES) } else { query };
+        let query = query.bind(id(self.id)).bind(owner(self.owner)).bind(self.token.0);
+        if changed(db, "to release", query).await? {
+            return Ok(Written::Done);
+        }
+        Ok(match owned(db, self.id, self.owner, self.token).await? {
+            Some(State::Retryable | State::Review) => Written::Done,
+            _ => Written::Fenced,
+        })
+    }
+}
+
+impl Item for Settlement {
+    type Answer = Settled;
+    // It raises the token, so a second try would find itself outrun by the first.
+    const IS_REPEATABLE: bool = false;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Settled, Failure> {
+        let query = match &self.to {
+            SettleTo::Retry => db.query(&db.queries.settle_retry),
+            SettleTo::Completed(json) => {
+                db.query(&db.queries.settle_result).bind(stored(State::Completed)).bind(json)
+            }
+            SettleTo::Failed(json) => {
+                db.query(&db.queries.settle_result).bind(stored(State::Failed)).bind(json)
+            }
+        };
+        let query = query.bind(&self.note).bind(id(self.id)).bind(self.seen.0);
+        if changed(db, "to settle", query).await? {
+            return Ok(Settled::Done);
+        }
+        if self.to != SettleTo::Retry {
+            return Ok(Settled::Outrun);
+        }
+        let early = db
+            .query(&db.queries.settle_early)
+            .bind(id(self.id))
+            .bind(self.seen.0)
+            .fetch_optional(&mut *db.connection)
+            .await
+            .map_err(at("to settle"))?;
+        let Some(row) = early else { return Ok(Settled::Outrun) };
+        let us: i64 = row.try_get(0).map_err(at("to settle"))?;
+        Ok(Settled::TooEarly { retry_after_ms: ms_between(us) })
+    }
+}
+
+/// [`Store::read`](crate::store::Store::read).
+pub(super) struct Read<'a>(pub(super) &'a [ExecutionId]);
+
+impl Operation for Read<'_> {
+    type Answer = Vec<Option<Execution>>;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, Failure> {
+        let ids: Vec<Uuid> = self.0.iter().map(|execution| id(*execution)).collect();
+        let rows = db
+            .query(&db.queries.read)
+            .bind(ids)
+            .fetch_all(&mut *db.connection)
+            .await
+            .map_err(at("to read"))?;
+        let mut found = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let execution = execution(db, row)?;
+            found.insert(execution.record.id, execution);
+        }
+        Ok(self.0.iter().map(|id| found.get(id).cloned()).collect())
+    }
+}
+
+/// An execution, from the row of a statement that reads `now`, too.
+pub(super) fn execution(db: &Db<'_>, row: &sqlx::postgres::PgRow) -> Result<Execution, Failure> {
+    let Instant(now) = row.try_get("now").map_err(at("to read"))?;
+    Ok(sql::execution(&Row(row), &db.queries.table, now)?)
+}

@@ -1,0 +1,278 @@
+//! The SQL, built once when the store is opened. Only checked names are spliced in; values are bound.
+//!
+//! The time is `clock_timestamp()` everywhere: `now()` stands still in a transaction. Where a statement needs it more
+//! than once it is read once, behind the row's lock if there is one to wait for.
+
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+
+use crate::store::sql::{EXECUTION, MS_MAX, Names, RECORD, list};
+
+/// The statements, by what they do.
+pub(super) struct Queries {
+    /// The table of executions, as messages name it.
+    pub(super) table: String,
+    /// The checked names.
+    pub(super) names: Names,
+    pub(super) claim: Arc<str>,
+    pub(super) claim_issued: Arc<str>,
+    pub(super) read: Arc<str>,
+    pub(super) take_over: Arc<str>,
+    pub(super) take_over_review: Arc<str>,
+    pub(super) taken_over: Arc<str>,
+    pub(super) renew: Arc<str>,
+    pub(super) owned: Arc<str>,
+    pub(super) complete: Arc<str>,
+    pub(super) release: Arc<str>,
+    pub(super) release_crash: Arc<str>,
+    pub(super) settle_retry: Arc<str>,
+    pub(super) settle_result: Arc<str>,
+    pub(super) settle_early: Arc<str>,
+    pub(super) review: Arc<str>,
+    pub(super) page: Arc<str>,
+    pub(super) reap: Arc<str>,
+    pub(super) purge: Arc<str>,
+}
+
+/// Milliseconds of a column as an interval.
+fn interval(ms: &str) -> String {
+    format!("LEAST({ms}, {MS_MAX}) * interval '1 ms'")
+}
+
+/// The token that an instant gives.
+fn token(instant: &str) -> String {
+    format!("(extract(epoch FROM {instant}) * 1000000)::bigint")
+}
+
+impl Queries {
+    /// A statement for the driver; no copy.
+    pub(super) fn sql(statement: &Arc<str>) -> SqlStr {
+        AssertSqlSafe(Arc::clone(statement)).into_sql_str()
+    }
+
+    pub(super) fn new(names: &Names) -> Self {
+        let t = &names.execution;
+        let execution =
+            format!("{}, {}, clock_timestamp() AS now", list("e", RECORD), list("e", EXECUTION));
+        Self {
+            table: t.replace('"', ""),
+            names: names.clone(),
+            claim: claim(t, "").into(),
+            claim_issued: claim(t, "WHERE n.now <= $13").into(),
+            read: format!("SELECT {execution} FROM {t} e WHERE e.id = ANY($1)").into(),
+            take_over: take_over(t).into(),
+            take_over_review: format!(
+                "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = $1
+                 WHERE id = $2 AND token = $3 AND owner <> $4 AND state = 1
+                   AND lease_until < clock_timestamp()"
+            )
+            .into(),
+            taken_over: format!(
+                "SELECT token, attempts, crashes FROM {t} WHERE id = $1 AND owner = $2 AND state = 1"
+            )
+            .into(),
+            renew: renew(t).into(),
+            owned: format!("SELECT state FROM {t} WHERE id = $1 AND owner = $2 AND token = $3").into(),
+            complete: format!(
+                "UPDATE {t} SET state = $1, result = $2, result_format = $3, reason = $4,
+                   done_at = clock_timestamp()
+                 WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1"
+            )
+            .into(),
+            release: format!(
+                "UPDATE {t} SET state = $1, reason = $3,
+                   not_before = CASE WHEN $2 > 0 THEN clock_timestamp() + $2 * interval '1 ms' END
+                 WHERE id = $4 AND owner = $5 AND token = $6 AND state = 1"
+            )
+            .into(),
+            release_crash: format!(
+                "UPDATE {t} SET {} WHERE id = $3 AND owner = $4 AND token = $5 AND state = 1",
+                crashed("$1", "$2")
+            )
+            .into(),
+            settle_retry: settle_retry(t).into(),
+            settle_result: settle_result(t).into(),
+            settle_early: format!(
+                "SELECT {} FROM {t} WHERE id = $1 AND token = $2 AND state = 5",
+                token(&format!("({} - clock_timestamp())", dead_at("")))
+            )
+            .into(),
+            review: format!(
+                "SELECT {execution} FROM {t} e
+                 WHERE e.state = 5 AND e.namespace = $1 AND (e.created_at, e.id) > ($2, $3)
+                 ORDER BY e.created_at, e.id LIMIT $4"
+            )
+            .into(),
+            page: format!(
+                "SELECT created_at, id FROM {t}
+                 WHERE (created_at, id) > ($1, $2)
+                   AND created_at >= (SELECT CASE WHEN $3::bigint IS NULL THEN '-infinity'
+                     ELSE clock_timestamp() - $3 * interval '1 ms' END)
+                 ORDER BY created_at, id LIMIT $4"
+            )
+            .into(),
+            reap: reap(t).into(),
+            purge: purge(t).into(),
+        }
+    }
+}
+
+/// From when on no attempt of an execution in review can be alive: `max_runtime` and `Limits::margin_ms`.
+fn dead_at(alias: &str) -> String {
+    let (runtime, lease) = (format!("{alias}max_runtime_ms"), format!("{alias}lease_ms"));
+    format!(
+        "({alias}attempt_started_at + {} + {})",
+        interval(&runtime),
+        interval(&format!("GREATEST({lease} / 10, LEAST({lease} / 3, 1000))"))
+    )
+}
+
+/// What becomes of an execution whose attempt ended without an outcome.
+fn crashed(reason: &str, reason_exhausted: &str) -> String {
+    format!(
+        "state = CASE WHEN crashes >= crashes_max THEN 5 ELSE 2 END,
+         reason = CASE WHEN crashes >= crashes_max THEN {reason_exhausted} ELSE {reason} END,
+         crashes = crashes + 1"
+    )
+}
+
+/// Claims, or reads what is there, in one statement; a replay writes nothing.
+///
+/// `found` with the record; not found with the token that was granted, or with NULL where `condition` forbade it.
+/// No row at all: another insert was committed while this one waited for it, so its row is too new to be read.
+fn claim(t: &str, condition: &str) -> String {
+    let record = list("e", RECORD);
+    let granted: Vec<&str> =
+        RECORD.iter().map(|column| if *column == "token" { "token" } else { "NULL" }).collect();
+    let granted = granted.join(", ");
+    let refused = if condition.is_empty() {
+        String::new()
+    } else {
+        let nulls = granted.replace("token", "NULL");
+        format!(
+            "UNION ALL SELECT false, NULL, {nulls} FROM n
+             WHERE n.now > $13 AND NOT EXISTS (SELECT FROM {t} WHERE id = $1)"
+        )
+    };
+    format!(
+        "WITH n AS MATERIALIZED (SELECT clock_timestamp() AS now),
+         ins AS (
+           INSERT INTO {t} (id, namespace, tenant, handler, key, version, state, owner, token,
+             lease_until, attempt_started_at, attempts, crashes, lease_ms, max_runtime_ms,
+             crashes_max, retain_ms, fingerprint, created_at)
+           SELECT $1, $2, $3, $4, $5, $6, 1, $7, {token},
+             n.now + LEAST($8::bigint, $9::bigint) * interval '1 ms', n.now, 1, 0, $8, $9, $10, $11,
+             $12, n.now
+           FROM n {condition}
+           ON CONFLICT (id) DO NOTHING RETURNING token)
+         SELECT true AS found, clock_timestamp() AS now, {record} FROM {t} e
+         WHERE e.id = $1 AND NOT EXISTS (SELECT FROM ins)
+         UNION ALL SELECT false, NULL, {granted} FROM ins {refused}",
+        token = token("n.now"),
+    )
+}
+
+fn take_over(t: &str) -> String {
+    format!(
+        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
+         UPDATE {t} e SET version = $1, state = 1, owner = $2, token = GREATEST(e.token + 1, {}),
+           lease_until = n.now + LEAST($3::bigint, $4::bigint) * interval '1 ms',
+           attempt_started_at = n.now, not_before = NULL, attempts = e.attempts + 1,
+           crashes = e.crashes + (e.state = 1)::int, lease_ms = $3, max_runtime_ms = $4,
+           crashes_max = $5, retain_ms = $6, reason = NULL
+         FROM n
+         WHERE e.id = n.id AND e.token = $8
+           AND (e.state = 2 AND coalesce(e.not_before, '-infinity') <= n.now
+                OR e.state = 1 AND e.owner <> $2 AND e.lease_until < n.now)
+         RETURNING e.token, e.attempts, e.crashes",
+        token("n.now")
+    )
+}
+
+/// Renews a batch. Rows are locked in the order of their ids and never waited for; a plain read tells the locked
+/// ones, which are still the attempt's, from the lost ones. The joins are lateral so that the plan goes over the
+/// index on tables of every size, analyzed or not.
+fn renew(t: &str) -> String {
+    let runtime_ends = format!("attempt_started_at + {}", interval("e.max_runtime_ms"));
+    format!(
+        "WITH k AS MATERIALIZED (
+           SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[])
+             WITH ORDINALITY AS k (id, owner, token, n)),
+         l AS MATERIALIZED (
+           SELECT e.id FROM k CROSS JOIN LATERAL (
+             SELECT id FROM {t} e
+             WHERE e.id = k.id AND e.owner = k.owner AND e.token = k.token AND e.state = 1
+               AND e.{runtime_ends} > clock_timestamp() LIMIT 1) e),
+         h AS MATERIALIZED (
+           SELECT id FROM {t} WHERE id = ANY (ARRAY(SELECT id FROM l))
+           ORDER BY id FOR NO KEY UPDATE SKIP LOCKED),
+         n AS MATERIALIZED (SELECT clock_timestamp() AS now),
+         u AS (
+           UPDATE {t} e SET lease_until = LEAST(n.now + {lease}, e.{runtime_ends})
+           FROM h JOIN k ON k.id = h.id, n
+           WHERE e.id = h.id AND e.id = ANY (ARRAY(SELECT id FROM h)) AND e.owner = k.owner
+             AND e.token = k.token AND e.state = 1
+           RETURNING e.id, e.owner, e.token)
+         SELECT u.id IS NOT NULL AS renewed, own.id IS NOT NULL AS owned
+         FROM k LEFT JOIN u ON u.id = k.id AND u.owner = k.owner AND u.token = k.token
+         LEFT JOIN LATERAL (
+           SELECT id FROM {t} e
+           WHERE u.id IS NULL AND e.id = k.id AND e.owner = k.owner AND e.token = k.token
+             AND e.state = 1 LIMIT 1) own ON true
+         ORDER BY k.n",
+        lease = interval("e.lease_ms"),
+    )
+}
+
+fn settle_retry(t: &str) -> String {
+    format!(
+        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $2 AND token = $3 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
+         UPDATE {t} e SET state = 2, token = GREATEST(e.token + 1, {}), crashes = 0, not_before = NULL,
+           reason = $1, done_at = NULL
+         FROM n WHERE e.id = n.id AND e.token = $3 AND e.state = 5 AND {} <= n.now",
+        token("n.now"),
+        dead_at("e.")
+    )
+}
+
+fn settle_result(t: &str) -> String {
+    format!(
+        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $4 AND token = $5 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
+         UPDATE {t} e SET state = $1, result = $2, result_format = 1,
+           token = GREATEST(e.token + 1, {}), reason = $3, done_at = n.now
+         FROM n WHERE e.id = n.id AND e.token = $5 AND e.state = 5",
+        token("n.now")
+    )
+}
+
+fn reap(t: &str) -> String {
+    format!(
+        "WITH l AS MATERIALIZED (
+           SELECT id FROM {t}
+           WHERE id = ANY ($3) AND state = 1 AND lease_until < clock_timestamp()
+           ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE {t} e SET {}
+         WHERE e.id = ANY (ARRAY(SELECT id FROM l)) AND e.state = 1
+           AND e.lease_until < clock_timestamp()
+         RETURNING e.created_at, e.id, e.handler, e.state",
+        crashed("$1", "$2")
+    )
+}
+
+fn purge(t: &str) -> String {
+    let expired = format!(
+        "CASE WHEN state IN (3, 4) THEN done_at
+              WHEN state = 2 THEN GREATEST(lease_until, coalesce(not_before, 'epoch')) END
+         + {} < clock_timestamp()",
+        interval("retain_ms")
+    );
+    format!(
+        "WITH l AS MATERIALIZED (
+           SELECT id FROM {t} WHERE id = ANY ($1) AND {expired} ORDER BY id FOR UPDATE SKIP LOCKED)
+         DELETE FROM {t} WHERE id = ANY (ARRAY(SELECT id FROM l)) AND {expired}"
+    )
+}

@@ -1,0 +1,221 @@
+//! How an operation gets to the server: a connection, a transaction where a proxy needs one, and another try.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::{PgPool, Postgres};
+
+use super::error::{self, Failure};
+use super::queries::Queries;
+use crate::store::sql::{ConnectOptions, Names};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// What every transaction is limited to. An uncommitted claim of one key is waited for no longer than this.
+pub(super) const LIMITS: [(&str, &str); 3] = [
+    ("lock_timeout", "2s"),
+    ("statement_timeout", "15s"),
+    ("idle_in_transaction_session_timeout", "15s"),
+];
+/// For a server that has stopped to answer; longer than its own limit on a statement.
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Tries of an operation that lost to another session's.
+const CONFLICT_TRIES_MAX: u32 = 5;
+/// Between two of them; jittered down to a quarter.
+const CONFLICT_SLEEP_US_MAX: u64 = 10_000;
+
+/// What an operation works with.
+pub(super) struct Db<'a> {
+    pub(super) connection: &'a mut PgConnection,
+    pub(super) queries: &'a Queries,
+    is_cached: bool,
+}
+
+/// A statement with its parameters.
+pub(super) type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
+
+impl Db<'_> {
+    /// A statement, prepared once a connection; behind a transaction pooler, each time.
+    pub(super) fn query<'q>(&self, statement: &Arc<str>) -> Query<'q> {
+        sqlx::query(Queries::sql(statement)).persistent(self.is_cached)
+    }
+}
+
+/// Something that is done on one connection.
+pub(super) trait Operation: Sync {
+    /// Its answer.
+    type Answer: Send;
+
+    /// Whether it may run again when the connection broke and nobody knows whether it was done.
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    /// Runs it.
+    fn apply(&self, db: &mut Db<'_>) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
+}
+
+/// The pool, and what is run on it.
+pub(super) struct Runner {
+    pool: PgPool,
+    queries: Queries,
+    transaction_pooler: bool,
+}
+
+impl Runner {
+    pub(super) fn new(pool: PgPool, options: &ConnectOptions, names: &Names) -> Self {
+        let queries = Queries::new(names);
+        Self { pool, queries, transaction_pooler: options.transaction_pooler }
+    }
+
+    pub(super) fn queries(&self) -> &Queries {
+        &self.queries
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.pool.is_closed() { Err(error::closed()) } else { Ok(()) }
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Runs an operation: again, where it lost to another session's, and on another connection, where the first
+    /// turned out to be broken. A server that restarts breaks every idle one.
+    pub(super) async fn run<O: Operation>(&self, operation: &O) -> Result<O::Answer, StoreError> {
+        let mut conflicts = 0;
+        let mut broken = 0;
+        loop {
+            let lease = self.lease().await?;
+            let failure = match self.once(lease, operation).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if failure.is_conflict() && conflicts < CONFLICT_TRIES_MAX {
+                conflicts += 1;
+                tokio::time::sleep(Duration::from_micros(jittered(CONFLICT_SLEEP_US_MAX))).await;
+            } else if failure.is_broken()
+                && operation.is_repeatable()
+                && broken < self.pool.options().get_max_connections()
+            {
+                broken += 1;
+            } else {
+                return Err(failure.into());
+            }
+        }
+    }
+
+    async fn once<O: Operation>(
+        &self,
+        mut lease: Lease,
+        operation: &O,
+    ) -> Result<O::Answer, Failure> {
+        let done = tokio::time::timeout(CALL_TIMEOUT, self.on(&mut lease, operation)).await;
+        let done = done.unwrap_or_else(|_| {
+            let text = format!("postgres gave no answer in {CALL_TIMEOUT:?}");
+            Err(StoreError::new(StoreErrorKind::Unavailable, text).into())
+        });
+        // On any failure but one that the server reported itself, the connection is closed.
+        lease.is_idle = match &done {
+            Ok(_) => true,
+            Err(Failure::Driver(_, sqlx::Error::Database(_))) => {
+                lease.is_idle && done.as_ref().is_err_and(|failure| !failure.is_broken())
+            }
+            Err(Failure::Own(error)) => lease.is_idle && error.kind() == StoreErrorKind::Corrupt,
+            Err(Failure::Driver(..)) => false,
+        };
+        done
+    }
+
+    async fn on<O: Operation>(
+        &self,
+        lease: &mut Lease,
+        operation: &O,
+    ) -> Result<O::Answer, Failure> {
+        let is_cached = !self.transaction_pooler;
+        let connection = lease.connection()?;
+        if is_cached {
+            let answer =
+                operation.apply(&mut Db { connection, queries: &self.queries, is_cached }).await;
+            lease.is_idle = true;
+            return answer;
+        }
+        begin(connection, &LIMITS).await?;
+        let answer =
+            operation.apply(&mut Db { connection, queries: &self.queries, is_cached }).await;
+        let end = if answer.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = sqlx::raw_sql(end).execute(&mut *connection).await;
+        lease.is_idle = ended.is_ok();
+        let answer = answer?;
+        ended.map_err(error::at("to commit"))?;
+        Ok(answer)
+    }
+
+    /// A connection that is closed, unless the call ends well.
+    pub(super) async fn lease(&self) -> Result<Lease, StoreError> {
+        match self.pool.acquire().await {
+            Ok(connection) => Ok(Lease { connection: Some(connection), is_idle: false }),
+            Err(error @ sqlx::Error::PoolTimedOut) => {
+                let options = self.pool.options();
+                let all = self.pool.size() >= options.get_max_connections();
+                let (kind, what) = if all {
+                    (StoreErrorKind::Busy, "all connections were in use")
+                } else {
+                    (StoreErrorKind::Unavailable, "no connection could be opened")
+                };
+                let text = format!("postgres: {what} for {:?}", options.get_acquire_timeout());
+                Err(StoreError::with_source(kind, text, error))
+            }
+            Err(error) => Err(error::failed("to connect", error)),
+        }
+    }
+}
+
+/// Begins a transaction whose settings end with it.
+pub(super) async fn begin(
+    connection: &mut PgConnection,
+    limits: &[(&str, &str)],
+) -> Result<(), Failure> {
+    let mut statement = "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned();
+    for (name, value) in limits {
+        statement.push_str("; SET LOCAL ");
+        statement.push_str(name);
+        statement.push_str(" = '");
+        statement.push_str(value);
+        statement.push('\'');
+    }
+    let begun = sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await;
+    begun.map(drop).map_err(error::at("to begin"))
+}
+
+/// A connection of the pool.
+///
+/// It goes back only if it is known to be idle. The driver does not know: it puts back a connection inside a
+/// transaction whose `begin` was dropped, and the next claim on it would be seen by nobody else.
+pub(super) struct Lease {
+    connection: Option<PoolConnection<Postgres>>,
+    pub(super) is_idle: bool,
+}
+
+impl Lease {
+    pub(super) fn connection(&mut self) -> Result<&mut PgConnection, StoreError> {
+        self.connection.as_deref_mut().ok_or_else(error::closed)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(mut connection) = self.connection.take()
+            && !self.is_idle
+        {
+            connection.close_on_drop();
+        }
+    }
+}
+
+/// Between a quarter of `us_max` and `us_max`.
+fn jittered(us_max: u64) -> u64 {
+    let random = uuid::Uuid::new_v4().as_u64_pair().0;
+    us_max / 4 + random % (us_max - us_max / 4).max(1)
+}
