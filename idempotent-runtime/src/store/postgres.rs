@@ -20,7 +20,7 @@ use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement,
     TakeOver, TakenOver, Written,
 };
-use execution::{Items, Read, Renewals};
+use execution::{Read, Renewals};
 use runner::Runner;
 
 /// Keeps executions in PostgreSQL.
@@ -80,11 +80,11 @@ impl Store for Postgres {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
-        self.runner.run(&Items(claims)).await
+        self.runner.each(claims).await
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
-        self.runner.run(&Items(takeovers)).await
+        self.runner.each(takeovers).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
@@ -92,15 +92,15 @@ impl Store for Postgres {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
-        self.runner.run(&Items(completions)).await
+        self.runner.each(completions).await
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
-        self.runner.run(&Items(releases)).await
+        self.runner.each(releases).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-        self.runner.run(&Items(settlements)).await
+        self.runner.each(settlements).await
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {

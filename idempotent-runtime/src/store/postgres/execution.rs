@@ -1,4 +1,4 @@
-//! The operations on single executions, and renewals, which go in one statement.
+//! The operations on single executions; renewals and reads go in one statement for all of them.
 
 use std::collections::HashMap;
 
@@ -18,36 +18,6 @@ use crate::store::{Execution, StoreError, StoreErrorKind};
 
 /// Tries of a claim whose row came and went, or was too new to be read.
 const CLAIM_TRIES_MAX: u32 = 5;
-
-/// A batch of requests, each answered in its place.
-pub(super) struct Items<'a, T>(pub(super) &'a [T]);
-
-/// A request on one execution.
-pub(super) trait Item: Sync {
-    /// Its answer.
-    type Answer: Send;
-    /// Whether it recognises what it wrote before.
-    const IS_REPEATABLE: bool = true;
-
-    /// Runs it.
-    fn apply(&self, db: &mut Db<'_>) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
-}
-
-impl<T: Item> Operation for Items<'_, T> {
-    type Answer = Vec<T::Answer>;
-
-    fn is_repeatable(&self) -> bool {
-        T::IS_REPEATABLE
-    }
-
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, Failure> {
-        let mut answers = Vec::with_capacity(self.0.len());
-        for item in self.0 {
-            answers.push(item.apply(db).await?);
-        }
-        Ok(answers)
-    }
-}
 
 fn id(id: ExecutionId) -> Uuid {
     Uuid::from_bytes(id.0)
@@ -73,7 +43,7 @@ fn issued_until(issued_at: Micros, retain_ms: u64) -> Instant {
     Instant(Micros(last.0.min(ms(u64::MAX).saturating_mul(2_000))))
 }
 
-impl Item for Claim {
+impl Operation for Claim {
     type Answer = Claimed;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, Failure> {
@@ -114,7 +84,7 @@ impl Item for Claim {
     }
 }
 
-impl Item for TakeOver {
+impl Operation for TakeOver {
     type Answer = TakenOver;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<TakenOver, Failure> {
@@ -214,7 +184,7 @@ impl Operation for Renewals<'_> {
     }
 }
 
-impl Item for Completion {
+impl Operation for Completion {
     type Answer = Written;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
@@ -240,7 +210,7 @@ impl Item for Completion {
     }
 }
 
-impl Item for Release {
+impl Operation for Release {
     type Answer = Written;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
@@ -266,10 +236,13 @@ impl Item for Release {
     }
 }
 
-impl Item for Settlement {
+impl Operation for Settlement {
     type Answer = Settled;
-    // It raises the token, so a second try would find itself outrun by the first.
-    const IS_REPEATABLE: bool = false;
+
+    /// It raises the token, so a second try would find itself outrun by the first.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Settled, Failure> {
         let query = match &self.to {

@@ -106,6 +106,20 @@ impl Runner {
         }
     }
 
+    /// Runs one operation after the other, each committed before the next, so that no two callers wait for each
+    /// other's rows.
+    pub(super) async fn each<O: Operation>(
+        &self,
+        operations: &[O],
+    ) -> Result<Vec<O::Answer>, StoreError> {
+        self.check_open()?;
+        let mut answers = Vec::with_capacity(operations.len());
+        for operation in operations {
+            answers.push(self.run(operation).await?);
+        }
+        Ok(answers)
+    }
+
     async fn once<O: Operation>(
         &self,
         mut lease: Lease,
