@@ -11,6 +11,7 @@ mod observe;
 mod operation;
 mod outcome;
 
+mod argument;
 mod fingerprint;
 mod handler;
 mod identity;
@@ -38,8 +39,9 @@ pub use clock::{Clock, SystemClock};
 pub use error::{Disposition, Error, ErrorKind};
 pub use execution::provider_key;
 pub use handler::{Handler, handlers};
+pub use idempotent_macros::{KeyPart, idempotent};
 pub use identity::ProviderKey;
-pub use key::{IssuedAt, KeyPart, KeyWriter};
+pub use key::{IssuedAt, KeyPart, KeyWriter, OperationKey, ParseOperationKeyError};
 pub use observe::{Answer, Observed, observe};
 pub use outcome::Outcome;
 pub use reaper::Swept;

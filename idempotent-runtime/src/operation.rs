@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
+use crate::argument::Payload;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, FingerprintKey};
 use crate::handler::Handler;
@@ -65,7 +64,7 @@ impl Operation {
     }
 
     /// One fingerprinted argument, or path into one.
-    pub fn fingerprint<T: Serialize + ?Sized>(&mut self, path: &'static str, value: &T) {
+    pub fn fingerprint<T: Payload + ?Sized>(&mut self, path: &'static str, value: &T) {
         let fingerprint = self.fingerprint.get_or_insert_with(Fingerprint::new);
         if let Err(unhashable) = fingerprint.add(path, value) {
             self.refused.get_or_insert(Error::Payload { reason: unhashable.to_string() });

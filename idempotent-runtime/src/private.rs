@@ -4,6 +4,10 @@ pub use inventory;
 
 pub use crate::handler::{Handler, Registration};
 
+pub use crate::argument::{IntoTask, Payload, into_task, returned};
 pub use crate::execute::{Call, call};
+pub use crate::key::{
+    FloatInKey, InstantInKey, KeyPart, KeyWriter, ListInKey, NumberAsInstant, OptionInKey, separate,
+};
 pub use crate::operation::Operation;
 pub use crate::outcome::{Codec, Outcome, Terminal, Verdict, terminal};

@@ -1,0 +1,127 @@
+//! The call, and the body that it runs.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Type, TypeParamBound};
+
+use super::{checks, operation_ident, private};
+use crate::args::OnDrop;
+use crate::handler::receiver::{replace_self, task_self};
+use crate::handler::{Body, Shape};
+use crate::spec::{Parameter, Spec};
+
+/// The clones of what is borrowed, and `call::<R>(..).finish(async move { .. }).await`.
+pub(super) fn run(spec: &Spec) -> TokenStream {
+    let Body::Block(_, tokens) = &spec.function.body else {
+        unreachable!("a function without a body was refused");
+    };
+    let mut moved = Moved::default();
+    let tokens = moved.receiver(spec, tokens.clone());
+    for parameter in &spec.parameters {
+        moved.parameter(spec, parameter, &tokens);
+    }
+    let Moved { clones, bindings } = moved;
+    let pin = checks::pin_output(spec);
+    let (async_span, inside) = match &spec.shape {
+        Shape::Async(span) => (*span, quote!(#bindings #pin #tokens)),
+        Shape::Boxed { bounds } => {
+            let inside = boxed(spec, bounds, &tokens);
+            (spec.function.signature.fn_token.span, quote!(#bindings #inside))
+        }
+    };
+    let call = call(spec);
+    let method = match spec.on_drop {
+        OnDrop::Finish => quote!(finish),
+        OnDrop::Abandon => quote!(abandon),
+    };
+    // A future that is not `Send` is reported at the user's `async`.
+    let async_span = Span::mixed_site().located_at(async_span);
+    let block = quote_spanned!(async_span=> async move { #inside });
+    quote!(#clones #call.#method(#block).await)
+}
+
+/// The body that `#[async_trait]` wrote is a boxed future itself.
+fn boxed(spec: &Spec, bounds: &[TypeParamBound], tokens: &TokenStream) -> TokenStream {
+    let ty = &spec.output.ty;
+    quote! {
+        let __idempotent_future: ::core::pin::Pin<::std::boxed::Box<dyn #(#bounds +)* '_>> = { #tokens };
+        let __idempotent_outcome: #ty = __idempotent_future.await;
+        __idempotent_outcome
+    }
+}
+
+/// Every token of it is at the return type: a failed bound is one message, there.
+fn call(spec: &Spec) -> TokenStream {
+    let span = Span::mixed_site().located_at(spec.output.span);
+    let (call, operation) = (private(span, "call"), operation_ident(span));
+    let ty = &spec.output.ty;
+    let terminal = match &spec.terminal {
+        None => quote_spanned!(span=> ::core::option::Option::None),
+        Some(is) => {
+            let terminal = private(span, "terminal");
+            quote_spanned!(span=> ::core::option::Option::Some(#terminal(#is)))
+        }
+    };
+    quote_spanned!(span=> #call::<#ty>(#operation, #terminal))
+}
+
+/// How arguments get into the block, and back under their names there.
+#[derive(Default)]
+struct Moved {
+    clones: TokenStream,
+    bindings: TokenStream,
+}
+
+impl Moved {
+    /// A borrowed `self` is cloned, and the body sees a borrow of the clone.
+    fn receiver(&mut self, spec: &Spec, tokens: TokenStream) -> TokenStream {
+        let Some(receiver) = spec.receiver.as_ref().filter(|receiver| receiver.borrowed) else {
+            return tokens;
+        };
+        // A body that does not mention `self` needs no clone of it.
+        let Some(replaced) = replace_self(tokens.clone()) else {
+            return tokens;
+        };
+        let span = Span::mixed_site().located_at(receiver.span);
+        let owned = Ident::new("__idempotent_owned_self", span);
+        let (own, name) = (Ident::new("self", receiver.span), task_self(receiver.span));
+        let clone = private(span, "into_task");
+        self.clones.extend(quote_spanned!(span=> let #owned = #clone(#own);));
+        self.bindings.extend(quote_spanned!(span=> let #name = &#owned;));
+        replaced
+    }
+
+    fn parameter(&mut self, spec: &Spec, parameter: &Parameter, body: &TokenStream) {
+        let Parameter { cfg, pattern, ident, .. } = parameter;
+        let span = checks::at(pattern);
+        let is_bound = !checks::is_unused(pattern, body);
+        let used = checks::mark_used(spec, parameter);
+        match &parameter.borrowed {
+            None if parameter.fresh && is_bound => {
+                self.bindings.extend(quote_spanned!(span=> #(#cfg)* let #pattern = #ident; #used));
+            }
+            Some(borrowed) if is_bound => {
+                let owned = Ident::new(&format!("__idempotent_owned_{}", plain(ident)), span);
+                let into_task = private(span, "into_task");
+                self.clones
+                    .extend(quote_spanned!(span=> #(#cfg)* let #owned = #into_task(#ident);));
+                let ty = match borrowed {
+                    Type::ImplTrait(_) => None,
+                    named => Some(quote_spanned!(span=> : &#named)),
+                };
+                let borrow = match borrowed {
+                    Type::ImplTrait(_) => quote_spanned!(span=> &#owned),
+                    _ => quote_spanned!(span=> ::core::borrow::Borrow::borrow(&#owned)),
+                };
+                self.bindings
+                    .extend(quote_spanned!(span=> #(#cfg)* let #pattern #ty = #borrow; #used));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn plain(ident: &Ident) -> String {
+    let name = ident.to_string();
+    name.trim_start_matches("r#").trim_start_matches("__idempotent_").to_owned()
+}

@@ -1,0 +1,128 @@
+//! `self` in a body that moves into a task.
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Spacing, Span, TokenStream, TokenTree};
+
+/// What `self` is called inside the task.
+const NAME: &str = "__idempotent_self";
+
+/// The name, with the hygiene of the `self` that it stands for.
+pub(crate) fn task_self(span: Span) -> Ident {
+    Ident::new(NAME, span)
+}
+
+/// The body with each `self` of the handler replaced, or `None` where it mentions none.
+///
+/// Tokens are replaced, not expressions: the body is not parsed. Nested items have a `self` of
+/// their own; `self::path`, `use path::{self}` and `pub(self)` are not values.
+pub(crate) fn replace_self(body: TokenStream) -> Option<TokenStream> {
+    let mut replaced = false;
+    let body = replace(body, Place::Body, &mut replaced);
+    replaced.then_some(body)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Body,
+    /// Between the delimiters of a macro call, where a string may be a format string.
+    Macro,
+}
+
+fn replace(tokens: TokenStream, place: Place, replaced: &mut bool) -> TokenStream {
+    let mut trees = tokens.into_iter().peekable();
+    let mut out = Vec::new();
+    let mut previous = Previous::default();
+    while let Some(tree) = trees.next() {
+        let next_is_path = matches!(
+            trees.peek(),
+            Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint
+        );
+        let next_is_name = matches!(trees.peek(), Some(TokenTree::Ident(_)));
+        let new = match tree.clone() {
+            TokenTree::Ident(ident) => {
+                // `fn(u8)` is a type; an `impl` in a body is never one.
+                let named_item = (ident == "fn" || ident == "trait") && next_is_name;
+                if named_item || ident == "impl" || ident == "use" {
+                    out.push(tree);
+                    skip_item(&mut trees, &mut out);
+                    previous = Previous::default();
+                    continue;
+                }
+                if ident == "self" && !next_is_path {
+                    *replaced = true;
+                    TokenTree::Ident(task_self(ident.span()))
+                } else {
+                    tree.clone()
+                }
+            }
+            TokenTree::Group(group) if previous.is_pub => TokenTree::Group(group),
+            TokenTree::Group(group) => {
+                let inside = if previous.is_bang { Place::Macro } else { place };
+                let mut new =
+                    Group::new(group.delimiter(), replace(group.stream(), inside, replaced));
+                new.set_span(group.span());
+                TokenTree::Group(new)
+            }
+            TokenTree::Literal(literal) if place == Place::Macro => {
+                TokenTree::Literal(replace_in_format(literal, replaced))
+            }
+            TokenTree::Punct(_) | TokenTree::Literal(_) => tree.clone(),
+        };
+        previous = Previous::of(&tree);
+        out.push(new);
+    }
+    out.into_iter().collect()
+}
+
+#[derive(Default)]
+struct Previous {
+    is_pub: bool,
+    is_bang: bool,
+}
+
+impl Previous {
+    fn of(tree: &TokenTree) -> Self {
+        match tree {
+            TokenTree::Ident(ident) => Self { is_pub: ident == "pub", is_bang: false },
+            TokenTree::Punct(punct) => Self { is_pub: false, is_bang: punct.as_char() == '!' },
+            TokenTree::Group(_) | TokenTree::Literal(_) => Self::default(),
+        }
+    }
+}
+
+/// Copies tokens to the end of an item: a block, or a semicolon.
+fn skip_item(trees: &mut impl Iterator<Item = TokenTree>, out: &mut Vec<TokenTree>) {
+    for tree in trees {
+        let ends = match &tree {
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+            TokenTree::Punct(punct) => punct.as_char() == ';',
+            TokenTree::Ident(_) | TokenTree::Literal(_) => false,
+        };
+        out.push(tree);
+        if ends {
+            return;
+        }
+    }
+}
+
+/// `"{self}"` and `"{self:?}"` in a format string.
+fn replace_in_format(literal: Literal, replaced: &mut bool) -> Literal {
+    let text = literal.to_string();
+    if !text.starts_with(['"', 'r']) || !text.contains("{self") {
+        return literal;
+    }
+    let new = text
+        .replace("{self}", &format!("{{{NAME}}}"))
+        .replace("{self:", &format!("{{{NAME}:"))
+        .replace(&format!("{{{{{NAME}"), "{{self");
+    match new.parse::<Literal>() {
+        Ok(mut parsed) if new != text => {
+            parsed.set_span(literal.span());
+            *replaced = true;
+            parsed
+        }
+        _ => literal,
+    }
+}
+
+#[cfg(test)]
+mod tests;

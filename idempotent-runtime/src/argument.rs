@@ -1,0 +1,48 @@
+//! What the arguments of a handler must be able to do, said in the words of the attribute.
+//!
+//! Both traits only give a bound of another crate a message of ours: whatever meets the bound implements them.
+
+use serde::Serialize;
+
+/// An argument, or a part of one, that is compared when its key comes again.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not `Serialize`, and every argument that is not marked `#[context]` is part of the operation",
+    label = "derive `Serialize` for it, or write `#[context]` in front of an argument such as a client or a pool"
+)]
+pub trait Payload: Serialize {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + ?Sized> Payload for T {}
+
+/// A borrowed argument that is cloned into the task in which the handler finishes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be cloned into the task that finishes the handler when its caller is dropped",
+    label = "derive `Clone` for it, take it by value or as an `Arc`, or write `on_drop = abandon`"
+)]
+pub trait IntoTask {
+    /// What moves into the task.
+    type Owned;
+
+    /// Clones it.
+    fn to_task(&self) -> Self::Owned;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: ToOwned + ?Sized> IntoTask for T {
+    type Owned = T::Owned;
+
+    fn to_task(&self) -> T::Owned {
+        self.to_owned()
+    }
+}
+
+/// Clones a borrowed argument into the task.
+pub fn into_task<T: IntoTask + ?Sized>(argument: &T) -> T::Owned {
+    argument.to_task()
+}
+
+/// What a block returns, for rustc to know it before it reads the block. Never called.
+#[must_use]
+pub fn returned<R>() -> R {
+    unreachable!("the expansion asks for the type only")
+}
