@@ -1,2 +1,51 @@
-//! Tasks.
-fn main() {}
+//! The repository's own commands. `cargo xtask help` lists them.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it talks to the person who called it"
+)]
+
+mod failure;
+mod features;
+mod setup;
+mod stages;
+mod test;
+
+use std::process::ExitCode;
+
+use failure::Failure;
+
+const HELP: &str = "\
+The repository's own commands:
+
+    cargo xtask test    everything that must hold: format, lints, each feature alone, documentation,
+                        licences, all tests on all stores, and the quickstart; sets up what it needs
+    cargo xtask help    this text
+
+`cargo test` alone runs what needs nothing but the toolchain.";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let result = match (arguments.next().as_deref(), arguments.next()) {
+        (Some("test"), None) => test::run(),
+        (Some("help" | "--help" | "-h"), None) => {
+            println!("{HELP}");
+            Ok(())
+        }
+        (Some(other), None) => {
+            Err(Failure::new(format!("there is no command `{other}`\n\n{HELP}")))
+        }
+        (Some(command), Some(more)) => {
+            Err(Failure::new(format!("`{command}` takes no arguments, but got `{more}`\n\n{HELP}")))
+        }
+        (None, _) => Err(Failure::new(HELP)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What the tests need besides the toolchain: found, installed, or asked for in one line.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Failure, run};
+
+/// The programs that the tests start a server with.
+const SERVER: [&str; 2] = ["initdb", "postgres"];
+
+const CARGO_DENY: &str = "cargo-deny";
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
+/// Makes sure that there is a PostgreSQL server to start.
+pub(crate) fn postgres() -> Result<(), Failure> {
+    if let Some(found) = server(&path(), Path::new("/usr/lib/postgresql")) {
+        println!("PostgreSQL: {}", found.display());
+        return Ok(());
+    }
+    let install = "apt-get update && apt-get install -y postgresql";
+    if !Path::new("/etc/debian_version").exists() {
+        return Err(Failure::new(
+            "no PostgreSQL server (initdb, postgres) on PATH; install one with your system's packages",
+        ));
+    }
+    if !is_root()? {
+        return Err(Failure::new(format!(
+            "no PostgreSQL server; type:\n    sudo sh -c '{install}'"
+        )));
+    }
+    println!("no PostgreSQL server; installing Debian's");
+    for arguments in [&["update"][..], &["install", "-y", "postgresql"]] {
+        run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    match server(&path(), Path::new("/usr/lib/postgresql")) {
+        Some(_) => Ok(()),
+        None => Err(Failure::new("Debian's package `postgresql` brought no server")),
+    }
+}
+
+/// The program that checks the graph of dependencies, installed below `target` where there is none.
+pub(crate) fn cargo_deny(target: &Path) -> Result<PathBuf, Failure> {
+    let tools = target.join("tools");
+    let own = tools.join("bin").join(CARGO_DENY);
+    let found = path().into_iter().map(|folder| folder.join(CARGO_DENY)).find(|it| it.is_file());
+    if let Some(found) = found.or_else(|| own.is_file().then(|| own.clone())) {
+        println!("cargo-deny: {}", found.display());
+        return Ok(found);
+    }
+    println!("no cargo-deny; building {CARGO_DENY_VERSION} (a few minutes, once)");
+    // Without optimisation: it is built for a second of work.
+    let mut install = Command::new(cargo());
+    install.args(["install", "--locked", "--debug", "--version", CARGO_DENY_VERSION, CARGO_DENY]);
+    install.arg("--root").arg(&tools).arg("--target-dir").arg(tools.join("build"));
+    run(install.env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
+    // The binary is all that is wanted of a gigabyte.
+    fs::remove_dir_all(tools.join("build"))
+        .map_err(|error| Failure::new(format!("cannot remove what the build left: {error}")))?;
+    Ok(own)
+}
+
+/// The cargo that called us.
+pub(crate) fn cargo() -> PathBuf {
+    env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
+}
+
+fn path() -> Vec<PathBuf> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+/// Where a whole server is: in a folder of PATH, or in Debian's.
+fn server(path: &[PathBuf], debian: &Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(debian).into_iter().flatten().flatten();
+    let folders = path.iter().cloned().chain(versions.map(|version| version.path().join("bin")));
+    folders.into_iter().find(|folder| SERVER.iter().all(|name| folder.join(name).is_file()))
+}
+
+fn is_root() -> Result<bool, Failure> {
+    let output = Command::new("id").arg("-u").output();
+    let output = output.map_err(|error| Failure::new(format!("{error}; cannot run: id -u")))?;
+    Ok(output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests;
