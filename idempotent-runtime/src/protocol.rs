@@ -7,6 +7,7 @@
 mod claim;
 mod fingerprint;
 mod record;
+mod request;
 mod token;
 mod transition;
 
@@ -15,9 +16,12 @@ pub(crate) use fingerprint::{Comparison, Entry, compare};
 pub use record::{
     ExecutionId, Identity, Limits, Micros, Owner, Record, ResultFormat, State, StoredResult,
 };
+pub use request::{
+    Claim, Claimed, Completion, Granted, Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled,
+    Settlement, TakeOver, TakenOver, Target, Written,
+};
 pub use token::Token;
 pub use transition::{
-    Claim, Claimed, Completion, Granted, REASON_CRASHES, REASON_LAPSED, Release, ReleaseTo,
-    Renewal, Renewed, SettleTo, Settled, Settlement, TakeOver, TakenOver, Target, Written, claim,
-    complete, expired, reap, release, renew, settle, take_over,
+    REASON_CRASHES, REASON_LAPSED, claim, complete, expired, reap, release, renew, settle,
+    take_over,
 };
