@@ -275,12 +275,14 @@ impl From<StoreError> for Error {
     fn from(source: StoreError) -> Self {
         match source.kind() {
             StoreErrorKind::Schema => Self::Schema { source },
+            StoreErrorKind::Config => {
+                Self::Config { setting: "database", reason: source.to_string() }
+            }
             StoreErrorKind::Unavailable
             | StoreErrorKind::Busy
             | StoreErrorKind::ReadOnly
             | StoreErrorKind::Full
             | StoreErrorKind::Corrupt
-            | StoreErrorKind::Config
             | StoreErrorKind::Closed
             | StoreErrorKind::Other => Self::Store { source },
         }

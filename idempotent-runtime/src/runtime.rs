@@ -101,7 +101,6 @@ impl Runtime {
     }
 
     /// Starts to build a runtime with settings of your own.
-    #[must_use]
     pub fn builder(namespace: impl Into<String>) -> Builder {
         Builder::new(namespace.into())
     }

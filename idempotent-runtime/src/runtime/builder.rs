@@ -45,11 +45,11 @@ pub struct Builder {
     result_bytes_max: usize,
     secret: Option<Vec<u8>>,
     key_text: KeyText,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     heartbeat: HeartbeatOn,
     reaper_every: Option<Duration>,
     pub(super) pool_size: u32,
-    pub(super) table_prefix: Option<String>,
+    pub(super) table_prefix: String,
     pub(super) schema: Option<String>,
     pub(super) transaction_pooler: bool,
 }
@@ -74,7 +74,7 @@ impl Builder {
             heartbeat: HeartbeatOn::Thread,
             reaper_every: Some(reaper::EVERY_DEFAULT),
             pool_size: POOL_SIZE_DEFAULT,
-            table_prefix: None,
+            table_prefix: "idempotent_".to_owned(),
             schema: None,
             transaction_pooler: false,
         }
@@ -106,7 +106,7 @@ impl Builder {
 
     /// Prefix of the tables' names: `idempotent_` unless set. Letters, digits and `_`, at most 48.
     pub fn table_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.table_prefix = Some(prefix.into());
+        self.table_prefix = prefix.into();
         self
     }
 
@@ -195,6 +195,22 @@ impl Builder {
         self
     }
 
+    /// The SQL that brings the schema of the [`url`](Self::url)'s database up to date, for an operator to run where
+    /// the run role has no DDL ([`Migrations::Check`]). Safe to run again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] without a URL, or for a prefix or schema that is no identifier; [`Error::Unsupported`] for the
+    /// memory store, or for one whose feature is off.
+    pub fn migrations_sql(&self) -> Result<String, Error> {
+        match &self.store {
+            Some(Source::Url(url)) => url::migrations_sql(self, url),
+            Some(Source::Store(_)) | None => {
+                Err(config("url", "name the database whose SQL to print"))
+            }
+        }
+    }
+
     /// Connects; see [`Runtime::connect`].
     ///
     /// # Errors
@@ -245,7 +261,7 @@ impl Builder {
 
     /// Opens the store that a URL names, on the runtime that holds its connections.
     async fn open(&self, url: String, tasks: &Handle) -> Result<Arc<dyn Store>, Error> {
-        let opening = url::open(self, url, Arc::clone(&self.clock))?;
+        let opening = url::open(self, url)?;
         tasks.spawn(opening).await.map_err(|_| Error::RuntimeEnded)?
     }
 

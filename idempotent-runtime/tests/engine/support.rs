@@ -141,11 +141,14 @@ pub(crate) enum Fault {
     Refused,
 }
 
+/// Operation, fault, how often.
+type Planned = VecDeque<(&'static str, Fault, u32)>;
+
 /// The memory store with faults; clones share both.
 #[derive(Clone, Debug)]
 pub(crate) struct Faulty {
     pub(crate) inner: Memory,
-    faults: Arc<Mutex<VecDeque<(&'static str, Fault, u32)>>>,
+    faults: Arc<Mutex<Planned>>,
 }
 
 impl Faulty {
