@@ -2,6 +2,7 @@
 //! the pure model that random operations are compared with, and a private PostgreSQL server for tests.
 
 pub mod memory;
+pub mod model;
 mod postgres_server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

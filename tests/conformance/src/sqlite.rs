@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use idempotent_runtime::SystemClock;
+use idempotent_runtime::protocol::Micros;
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
 use idempotent_runtime::testing::sqlite_store;
+use idempotent_runtime::{Clock, SystemClock};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Executor, SqlitePool};
+use tokio::sync::OnceCell;
+
+use crate::model::Place;
 
 /// A fresh directory with one SQLite file, removed when dropped.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub struct SqliteFactory {
     directory: PathBuf,
     /// A connection past the store.
     pool: SqlitePool,
+    /// The store that is emptied again and again.
+    reused: OnceCell<Arc<dyn Store>>,
 }
 
 impl SqliteFactory {
@@ -47,7 +53,7 @@ impl SqliteFactory {
             .max_connections(1)
             .test_before_acquire(false)
             .connect_lazy_with(file);
-        Self { directory, pool }
+        Self { directory, pool, reused: OnceCell::new() }
     }
 
     /// The file.
@@ -66,11 +72,6 @@ impl SqliteFactory {
     #[must_use]
     pub fn pool(&self) -> &SqlitePool {
         &self.pool
-    }
-
-    /// Deletes every execution.
-    pub async fn wipe(&self) {
-        self.pool.execute("DELETE FROM idempotent_execution").await.expect("wipe");
     }
 }
 
@@ -99,5 +100,23 @@ impl Factory for SqliteFactory {
         .execute(&self.pool)
         .await
         .expect("age");
+    }
+}
+
+#[async_trait]
+impl Place for SqliteFactory {
+    async fn empty_store(&self) -> Arc<dyn Store> {
+        let store = self.reused.get_or_init(|| async {
+            let store = self.open().await;
+            store.migrate().await.expect("a fresh file migrates");
+            store
+        });
+        let store = Arc::clone(store.await);
+        self.pool.execute("DELETE FROM idempotent_execution").await.expect("it empties");
+        store
+    }
+
+    fn now(&self) -> Micros {
+        Micros(SystemClock::new().now_us())
     }
 }

@@ -1,0 +1,124 @@
+//! The model: executions in a map, and the pure functions over them.
+
+use std::collections::HashMap;
+
+use idempotent_runtime::protocol::{
+    self, ExecutionId, Identity, Limits, Micros, Owner, Record, State,
+};
+
+use super::UNIT_MS;
+use super::operation::Number;
+
+/// The executions as the protocol has them.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) now: Micros,
+    pub(super) records: HashMap<ExecutionId, Record>,
+    /// The ids of the records in the order of their creation.
+    pub(super) order: Vec<ExecutionId>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let now = Micros(1_790_000_000_000_000);
+        Self { now, records: HashMap::new(), order: Vec::new() }
+    }
+
+    pub(super) fn record(&self, id: ExecutionId) -> Option<&Record> {
+        self.records.get(&id)
+    }
+
+    /// Runs one transition and writes what it says.
+    pub(super) fn apply<A>(
+        &mut self,
+        id: ExecutionId,
+        transition: impl FnOnce(Option<&Record>, Micros) -> (Option<Record>, A),
+    ) -> A {
+        let (write, answer) = transition(self.records.get(&id), self.now);
+        if let Some(record) = write
+            && self.records.insert(id, record).is_none()
+        {
+            self.order.push(id);
+        }
+        answer
+    }
+
+    /// The executions behind `after` that were created in the last `younger_ms`, in the order of creation.
+    pub(super) fn candidates(
+        &self,
+        after: Option<ExecutionId>,
+        younger_ms: Option<u64>,
+    ) -> Vec<ExecutionId> {
+        let behind = after.and_then(|after| self.order.iter().position(|id| *id == after));
+        let since = younger_ms.map_or(Micros(i64::MIN), |ms| self.now.minus_ms(ms));
+        let rest = self.order.iter().skip(behind.map_or(0, |behind| behind + 1));
+        rest.copied().filter(|id| self.records[id].created_at >= since).collect()
+    }
+
+    /// Reaps the lapsed ones among `examined`.
+    pub(super) fn reap(&mut self, examined: &[ExecutionId]) -> Vec<(ExecutionId, String, State)> {
+        let mut lapsed = Vec::new();
+        for id in examined {
+            if let Some(reaped) = protocol::reap(&self.records[id], self.now) {
+                lapsed.push((*id, identity(*id).handler, reaped.state));
+                self.records.insert(*id, reaped);
+            }
+        }
+        lapsed
+    }
+
+    /// Deletes the expired ones among `examined`.
+    pub(super) fn purge(&mut self, examined: &[ExecutionId]) -> u64 {
+        let mut deleted = 0;
+        for id in examined {
+            if protocol::expired(&self.records[id], self.now) {
+                self.records.remove(id);
+                self.order.retain(|kept| kept != id);
+                deleted += 1;
+            }
+        }
+        deleted
+    }
+}
+
+/// The id of an execution; its last byte is its number.
+pub(super) fn id(number: Number) -> ExecutionId {
+    let mut bytes = *b"random sequence ";
+    bytes[15] = number;
+    ExecutionId(bytes)
+}
+
+pub(super) fn owner(number: u8) -> Owner {
+    Owner([number; 16])
+}
+
+pub(super) fn namespace(number: u8) -> String {
+    format!("namespace {}", number % 2)
+}
+
+/// What the id of an execution is made from.
+pub(super) fn identity(id: ExecutionId) -> Identity {
+    let number = id.0[15];
+    Identity {
+        namespace: namespace(number),
+        tenant: "acme".to_owned(),
+        handler: if number < 2 { "charge" } else { "refund" }.to_owned(),
+        key: (number > 0).then(|| format!("charge:{number}")),
+    }
+}
+
+/// Limits of which no sum of some and ages, which are whole units, is ever nearly another.
+pub(super) fn limits(choice: u8) -> Limits {
+    let (lease_halves, runtime_halves, crashes_max, retain_quarters) = match choice {
+        0 => (3, 5, 1, 13),
+        1 => (5, 13, 0, 13),
+        2 => (3, 13, 3, 81),
+        _ => (5, 5, 1, 81),
+    };
+    Limits {
+        lease_ms: UNIT_MS / 2 * lease_halves,
+        max_runtime_ms: UNIT_MS / 2 * runtime_halves,
+        crashes_max,
+        retain_ms: UNIT_MS / 4 * retain_quarters,
+    }
+}
