@@ -134,7 +134,7 @@ pub(crate) async fn ask(
             Claimed::Found(seen) => seen,
         };
         if let Some(fields) = mismatch(&request, &seen)? {
-            metrics::claim(request.handler.name(), "mismatch");
+            metrics::claim(request.handler.name(), request.id, "mismatch");
             return Err(Error::PayloadMismatch { fields });
         }
         let target = match decide(&seen, owner) {

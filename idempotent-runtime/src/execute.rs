@@ -223,13 +223,17 @@ enum Next {
 }
 
 impl Caller {
+    fn told(&self, outcome: &'static str) {
+        metrics::claim(self.request.handler.name(), self.request.id, outcome);
+    }
+
     /// Claims as the leader of those in this process who want the execution.
     async fn claim(&self, lead: Lead) -> Result<Claimed, Error> {
         let entered = self.runtime.enter()?;
         let asked = ask(self.runtime.clone(), Arc::clone(&self.request), self.limits, entered);
         match self.runtime.in_own_task(asked).await?? {
             Asked::Granted(mut claim) => {
-                metrics::claim(self.request.handler.name(), "granted");
+                self.told("granted");
                 claim.lead(lead, self.request.fingerprint.as_ref());
                 let request = Arc::clone(&self.request);
                 let ambient = Ambient::of_this_task();
@@ -244,29 +248,28 @@ impl Caller {
 
     /// What follows from an execution that was there.
     fn answer(&self, seen: &Seen, how: Answer) -> Result<Next, Error> {
-        let handler = self.request.handler.name();
         let after = Duration::from_millis;
         // No attempt has the zero owner, so nothing here is mistaken for an own claim.
         match decide(seen, Owner([0; 16])) {
             Decision::Replay { failed, result, version } => {
-                metrics::claim(handler, "replayed");
+                self.told("replayed");
                 Ok(Next::Replay { failed, result, version, how })
             }
             Decision::InFlight { retry_after_ms } => {
-                metrics::claim(handler, "in_flight");
+                self.told("in_flight");
                 Ok(Next::Poll(Error::InFlight { retry_after: after(retry_after_ms) }))
             }
             Decision::NotDue { retry_after_ms } => {
-                metrics::claim(handler, "not_due");
+                self.told("not_due");
                 Err(Error::NotDue { retry_after: after(retry_after_ms) })
             }
             Decision::NeedsReview { reason } => {
-                metrics::claim(handler, "review");
+                self.told("review");
                 Err(Error::NeedsReview { reason })
             }
             // A claimer that was outrun again and again: somebody is at it.
             Decision::TakeOver | Decision::Exhausted | Decision::Own { .. } => {
-                metrics::claim(handler, "in_flight");
+                self.told("in_flight");
                 Ok(Next::Poll(Error::InFlight { retry_after: POLL_LAST }))
             }
         }
@@ -291,7 +294,7 @@ impl Caller {
                 }
                 Phase::Finished(finished) => {
                     self.same_payload(finished.fingerprint.as_deref())?;
-                    metrics::claim(self.request.handler.name(), "joined");
+                    self.told("joined");
                     return Ok(Next::Replay {
                         failed: finished.failed,
                         result: finished.result.clone(),
@@ -306,7 +309,7 @@ impl Caller {
                     let in_flight = Error::InFlight { retry_after: left };
                     let Some(until) = self.wait_until.filter(|until| *until > clock.elapsed())
                     else {
-                        metrics::claim(self.request.handler.name(), "in_flight");
+                        self.told("in_flight");
                         return Err(in_flight);
                     };
                     tokio::select! {
@@ -329,7 +332,7 @@ impl Caller {
         match mine.differs_from(leader) {
             None => Ok(()),
             Some(fields) => {
-                metrics::claim(self.request.handler.name(), "mismatch");
+                self.told("mismatch");
                 Err(Error::PayloadMismatch { fields })
             }
         }

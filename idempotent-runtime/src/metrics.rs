@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::protocol::ExecutionId;
+
 /// Claims by handler and outcome.
 pub(crate) const CLAIMS: &str = "idempotent_claims_total";
 /// Attempts by handler and how they ended.
@@ -17,8 +19,21 @@ pub(crate) const RUNTIME: &str = "idempotent_handler_runtime_seconds";
 /// Executions that the purge deleted.
 pub(crate) const PURGED: &str = "idempotent_purged_total";
 
-pub(crate) fn claim(handler: &'static str, outcome: &'static str) {
+/// Tells the application's recorder what each metric is.
+pub(crate) fn describe() {
+    use ::metrics::{Unit, describe_counter, describe_histogram};
+    describe_counter!(CLAIMS, "calls of handlers, by what was found");
+    describe_counter!(ATTEMPTS, "runs of bodies, by how they ended");
+    describe_counter!(TAKEOVERS, "executions taken over from an attempt before");
+    describe_counter!(LAPSES, "lapsed leases that a claimer or the reaper found, by what followed");
+    describe_histogram!(RUNTIME, Unit::Seconds, "how long bodies ran");
+    describe_counter!(PURGED, "executions deleted after their retention");
+}
+
+/// What a caller found. Also an event, at debug level: no key, no payload.
+pub(crate) fn claim(handler: &'static str, id: ExecutionId, outcome: &'static str) {
     ::metrics::counter!(CLAIMS, "handler" => handler, "outcome" => outcome).increment(1);
+    tracing::debug!(handler, execution = %id.short(), outcome, "claimed");
 }
 
 pub(crate) fn attempt(handler: &'static str, ended: &'static str, ran: Duration) {

@@ -76,7 +76,7 @@ async fn reap(
     let reaped = runtime.in_own_task(reaping).await??;
     for (id, handler, state) in reaped.lapsed {
         let to = if state == State::Review { "review" } else { "retryable" };
-        tracing::warn!(execution = id.to_string().get(..8), handler, to, "a lease had lapsed");
+        tracing::warn!(execution = %id.short(), handler, to, "a lease had lapsed");
         metrics::lapse(handler, to);
         match state {
             State::Review => swept.review += 1,

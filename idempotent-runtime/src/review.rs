@@ -179,8 +179,7 @@ impl Review {
         match only(settled)? {
             Settled::Done => {
                 let handler = &held.identity.handler;
-                let execution = held.id.to_string();
-                tracing::info!(handler, execution = execution.get(..8), decided, note, "settled");
+                tracing::info!(handler, execution = %held.id.short(), decided, note, "settled");
                 Ok(())
             }
             Settled::TooEarly { retry_after_ms } => {

@@ -64,11 +64,10 @@ where
 }
 
 fn span(attempt: &Attempt) -> tracing::Span {
-    let id = attempt.id.to_string();
     tracing::info_span!(
         "idempotent",
         handler = attempt.handler,
-        execution = id.get(..8),
+        execution = %attempt.id.short(),
         attempt = attempt.number,
     )
 }

@@ -43,6 +43,23 @@ pub struct ExecutionId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Owner(pub [u8; 16]);
 
+impl ExecutionId {
+    /// Its first eight hexadecimal digits, as logs show it.
+    #[must_use]
+    pub fn short(&self) -> impl fmt::Display {
+        let [a, b, c, d, ..] = self.0;
+        Short(u32::from_be_bytes([a, b, c, d]))
+    }
+}
+
+struct Short(u32);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
 fn hex(bytes: [u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }

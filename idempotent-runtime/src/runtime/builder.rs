@@ -10,6 +10,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
 use crate::handler::{Handler, handlers};
 use crate::lease::{Heartbeat, HeartbeatOn};
+use crate::metrics;
 use crate::policy::Defaults;
 use crate::reaper;
 use crate::settings::{KeyText, Settings};
@@ -244,6 +245,7 @@ impl Builder {
             }
         });
         checked.await.map_err(|_| Error::RuntimeEnded)??;
+        metrics::describe();
         let settings = Settings {
             namespace: self.namespace,
             defaults: self.defaults,

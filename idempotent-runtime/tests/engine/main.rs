@@ -12,6 +12,7 @@ mod drops;
 mod faults;
 mod leases;
 mod limits;
+mod observability;
 mod results;
 mod review;
 mod sharing;
