@@ -78,6 +78,17 @@ fn an_added_field_below_the_fold_is_a_difference() {
 }
 
 #[test]
+fn an_added_argument_hides_no_change_below_the_fold() {
+    let old = fingerprint(&wide(48, 0, 0)).stored(&key());
+    let mut new = fingerprint(&wide(48, 0, 1));
+    new.add("reason", "typo").unwrap();
+    assert_eq!(new.differs(&key(), &old), Ok(Some(vec!["payment".to_owned()])));
+    let mut same = fingerprint(&wide(48, 0, 0));
+    same.add("reason", "typo").unwrap();
+    assert_eq!(same.differs(&key(), &old), Ok(None));
+}
+
+#[test]
 fn more_arguments_than_entries_are_compared_as_a_whole() {
     let of = |last: u8| {
         let mut fingerprint = Fingerprint::new();
