@@ -1,4 +1,99 @@
-//! Idempotent handlers.
+//! Handlers that are safe to call twice.
+//!
+//! Every queue and every HTTP client delivers at least once, so a handler runs twice, sometimes at once. With
+//! [`#[idempotent]`](macro@idempotent) on it, the first call runs the body and stores its result; every later call with
+//! the same key gets that result and does not run. A call that comes meanwhile is told to come back. When a process
+//! dies, the next call takes over.
+//!
+//! ```
+//! use idempotent_runtime::{Error, Runtime, idempotent, provider_key};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone, Serialize)]
+//! struct Payment {
+//!     order_id: String,
+//!     cents: u64,
+//! }
+//!
+//! #[derive(Debug, PartialEq, Serialize, Deserialize)]
+//! struct Receipt {
+//!     charge_id: String,
+//! }
+//!
+//! #[derive(Clone)]
+//! struct Bank;
+//!
+//! impl Bank {
+//!     async fn charge(&self, _payment: &Payment, idempotency_key: &str) -> Result<Receipt, Error> {
+//!         Ok(Receipt { charge_id: format!("ch_{idempotency_key}") })
+//!     }
+//! }
+//!
+//! #[idempotent(key = "charge:{payment.order_id}")]
+//! async fn charge(payment: Payment, #[context] bank: Bank) -> Result<Receipt, Error> {
+//!     bank.charge(&payment, &provider_key("charge")).await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Error> {
+//! // `sqlite://payments.db`, `postgres://user@host/db`, or `memory:` in tests.
+//! let runtime = Runtime::connect("payments", "memory:").await?;
+//! runtime.install()?;
+//!
+//! let payment = Payment { order_id: "order-17".to_owned(), cents: 4_200 };
+//! let first = charge(payment.clone(), Bank).await?; // runs
+//! let second = charge(payment.clone(), Bank).await?; // answers
+//! assert_eq!(first, second);
+//!
+//! // The same key with another payload is a mistake upstream, and is refused.
+//! let other = Payment { cents: 9_900, ..payment };
+//! let Err(Error::PayloadMismatch { fields }) = charge(other, Bank).await else { panic!() };
+//! assert_eq!(fields, ["payment.cents"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds, and what does not
+//!
+//! - At most one attempt of an operation can record an outcome; a late one is refused. Clocks decide who may try,
+//!   never who may write.
+//! - A stored result does not change and its body does not run again, until `retain` is over. Then the key is new.
+//! - No key is blocked for ever: a lease ends, and after `max_crashes` a person is asked ([`Runtime::review`]).
+//! - If the store cannot be reached, the handler does not run.
+//!
+//! The *record* is exact; the *effect* lies outside. A process can die between the two, and then the body runs again.
+//! So send [`provider_key`] to the provider: it is the same on every attempt, and makes the second request harmless.
+//! Without that, or something else that makes the effect safe to repeat, it happens at least once. A call to the
+//! outside cannot be recalled, and a store that forgets (a lossy failover, a restored backup) makes operations run again.
+//!
+//! # Which key
+//!
+//! The id of what must happen once, made by whoever asks for it, before the first try: `"charge:{payment.order_id}"`.
+//! Not the time: a day bucket crosses midnight between two tries, and makes one of two equal purchases. Not the amount:
+//! that is compared by the fingerprint. What can stand in a placeholder implements [`KeyPart`].
+//!
+//! # What to do about an error
+//!
+//! A handler's error type converts from [`Error`]. Ask [`Error::disposition`]: acknowledge, deliver again later, or
+//! dead-letter. The table at [`Error`] goes through every variant, with HTTP statuses.
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | every argument of the attribute | [`macro@idempotent`] |
+//! | connecting, settings | [`Runtime::connect`], [`Builder`] |
+//! | tests | [`Runtime::scope`], [`observe`], `testing` (feature `testing`) |
+//! | a clean end | [`Runtime::shutdown`] |
+//! | executions that need a person | [`Runtime::review`] |
+//! | a store of your own | [`store::Store`] |
+//!
+//! # Features
+//!
+//! `sqlite` and `rustls` are on by default. `postgres` adds the PostgreSQL store; `chrono`, `time` and `jiff` their dates
+//! in keys and their instants in `issued_at`; `testing` a clock for tests, the lock file of handlers, and the conformance
+//! suite for stores.
+
 #![doc(html_no_source)]
 
 // In reading order: a call, its claim, its body; then what they stand on.

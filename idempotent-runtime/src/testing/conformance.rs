@@ -1,4 +1,4 @@
-//! The contract of a [`Store`](crate::store::Store), one named property a sentence, for every store that there is or will be.
+//! The contract of a [`Store`], one named property a sentence, for every store that there is or will be.
 //!
 //! A store of your own is held to it by a [`Factory`] and one line:
 //!
