@@ -16,17 +16,24 @@ use crate::protocol::{
 
 /// Keeps executions in this process's memory; they end with it.
 ///
-/// Clones share them, so that a test can hold on to the store that its runtime uses.
-#[derive(Clone, Debug)]
+/// Clones share them, so that a test can hold on to the store that its runtime uses, or give one to each of several
+/// runtimes that stand for processes. A clone is closed for itself.
+#[derive(Debug)]
 pub struct Memory {
     shared: Arc<Shared>,
+    closed: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Shared {
     clock: Arc<dyn Clock>,
     rows: Mutex<Rows>,
-    closed: AtomicBool,
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), closed: AtomicBool::new(false) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -39,8 +46,25 @@ impl Memory {
     /// An empty store that takes its time from `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let shared = Shared { clock, rows: Mutex::default(), closed: AtomicBool::new(false) };
-        Self { shared: Arc::new(shared) }
+        let shared = Arc::new(Shared { clock, rows: Mutex::default() });
+        Self { shared, closed: AtomicBool::new(false) }
+    }
+
+    /// Every execution, oldest first, for tests that look behind the runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Closed`] once the store is closed.
+    pub fn executions(&self) -> Result<Vec<Execution>, StoreError> {
+        let rows = self.rows()?;
+        let now = self.now();
+        let found = rows.by_creation.iter().filter_map(|cursor| rows.executions.get(&cursor.id));
+        let whole = found.map(|(identity, record)| Execution {
+            identity: identity.clone(),
+            record: record.clone(),
+            now,
+        });
+        Ok(whole.collect())
     }
 
     fn now(&self) -> Micros {
@@ -48,7 +72,7 @@ impl Memory {
     }
 
     fn rows(&self) -> Result<MutexGuard<'_, Rows>, StoreError> {
-        if self.shared.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::new(StoreErrorKind::Closed, "the memory store is closed"));
         }
         // No code that may panic runs under the lock, so a poisoned one still holds whole records.
@@ -224,6 +248,6 @@ impl Store for Memory {
     }
 
     async fn close(&self) {
-        self.shared.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Release);
     }
 }
