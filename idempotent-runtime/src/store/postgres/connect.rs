@@ -24,9 +24,12 @@ pub(super) fn server(options: &ConnectOptions) -> Result<PgConnectOptions, Store
     if options.transaction_pooler {
         return Ok(server.statement_cache_capacity(0).extra_float_digits(None));
     }
-    let pinned =
-        LIMITS.iter().copied().chain([("default_transaction_isolation", "read committed")]);
-    Ok(server.options(pinned))
+    let pinned = [
+        ("default_transaction_isolation", "read committed"),
+        // A plan that was made while the table was small stays with the prepared statement while it grows.
+        ("enable_seqscan", "off"),
+    ];
+    Ok(server.options(LIMITS.into_iter().chain(pinned)))
 }
 
 /// Connects once, so that a wrong URL is told at the start and in the server's own words.

@@ -1,6 +1,4 @@
-//! The operations on single executions; renewals and reads go in one statement for all of them.
-
-use std::collections::HashMap;
+//! The operations on single executions; renewals go in one statement.
 
 use sqlx::Row as _;
 use uuid::Uuid;
@@ -281,19 +279,17 @@ impl Operation for Read<'_> {
     type Answer = Vec<Option<Execution>>;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, Failure> {
-        let ids: Vec<Uuid> = self.0.iter().map(|execution| id(*execution)).collect();
-        let rows = db
-            .query(&db.queries.read)
-            .bind(ids)
-            .fetch_all(&mut *db.connection)
-            .await
-            .map_err(at("to read"))?;
-        let mut found = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            let execution = execution(db, row)?;
-            found.insert(execution.record.id, execution);
+        let mut executions = Vec::with_capacity(self.0.len());
+        for execution_id in self.0 {
+            let row = db
+                .query(&db.queries.read)
+                .bind(id(*execution_id))
+                .fetch_optional(&mut *db.connection)
+                .await
+                .map_err(at("to read"))?;
+            executions.push(row.map(|row| execution(db, &row)).transpose()?);
         }
-        Ok(self.0.iter().map(|id| found.get(id).cloned()).collect())
+        Ok(executions)
     }
 }
 
