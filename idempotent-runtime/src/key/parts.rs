@@ -36,7 +36,7 @@ impl KeyPart for bool {
 
 impl KeyPart for Uuid {
     fn render(&self, key: &mut KeyWriter<'_>) {
-        key.text(self.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+        key.text(self.as_hyphenated().encode_lower(&mut Self::encode_buffer()));
     }
 }
 

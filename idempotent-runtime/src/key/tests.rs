@@ -167,7 +167,7 @@ fn an_operation_key_survives_its_text() {
 fn instants_count_microseconds() {
     use std::time::{Duration, UNIX_EPOCH};
     assert_eq!((UNIX_EPOCH + Duration::from_millis(1)).micros(), 1000);
-    assert_eq!((&(UNIX_EPOCH - Duration::from_secs(1))).micros(), -1_000_000);
+    assert_eq!((UNIX_EPOCH - Duration::from_secs(1)).micros(), -1_000_000);
     assert_eq!(UNIX_EPOCH.micros(), 0);
 }
 

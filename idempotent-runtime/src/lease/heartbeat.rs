@@ -26,6 +26,7 @@ pub(crate) enum HeartbeatOn {
     /// A thread of its own, so that a handler that blocks its thread cannot starve it.
     Thread,
     /// A task on the runtime that `connect` was called on, so that paused time moves it too.
+    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests pause time"))]
     Task,
 }
 

@@ -79,7 +79,6 @@ fn options(builder: &Builder, url: String) -> ConnectOptions {
 }
 
 #[cfg(feature = "sqlite")]
-#[expect(clippy::unnecessary_wraps, reason = "a build without the feature fails here")]
 fn sqlite(builder: &Builder, url: String) -> Result<Opening, Error> {
     let options = options(builder, url);
     Ok(Box::pin(async move {
@@ -94,7 +93,6 @@ fn sqlite(builder: &Builder, _: String) -> Result<Opening, Error> {
 }
 
 #[cfg(feature = "postgres")]
-#[expect(clippy::unnecessary_wraps, reason = "a build without the feature fails here")]
 fn postgres(builder: &Builder, url: String) -> Result<Opening, Error> {
     let options = options(builder, url);
     Ok(Box::pin(async move {

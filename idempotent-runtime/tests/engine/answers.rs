@@ -42,7 +42,7 @@ async fn observe_says_nothing_of_handlers_below_a_body() {
         run(&below, &PLAIN, "inner", &1, async { Ok(2) }).await?;
         Err::<u8, _>(AppError::Unlucky)
     };
-    assert_eq!(observe(run(&runtime, &PLAIN, "outer", &1, outer)).await.answer, None);
+    assert_eq!(observe(Box::pin(run(&runtime, &PLAIN, "outer", &1, outer))).await.answer, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 //! record must be equal, up to the store's own time.
 //!
 //! The model's clock hardly moves until an operation ages the store. All limits, backoffs and ages are multiples
-//! of [`UNIT_MS`] whose sums never meet, so that no decision hinges on how long a real call takes.
+//! of `UNIT_MS` whose sums never meet, so that no decision hinges on how long a real call takes.
 
 mod operation;
 mod run;

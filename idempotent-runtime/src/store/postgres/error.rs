@@ -61,6 +61,10 @@ pub(super) fn closed() -> StoreError {
 }
 
 /// A failure of what was tried, e.g. `to claim`.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the driver's errors are many, and more may come"
+)]
 pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
     let (kind, hint) = match &error {
         sqlx::Error::Database(error) => of_code(error.code().as_deref().unwrap_or_default()),

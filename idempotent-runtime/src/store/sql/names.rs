@@ -14,6 +14,7 @@ pub(in crate::store) struct Names {
     /// The index on the time of creation; never qualified.
     pub(in crate::store) created_at_index: String,
     /// The database schema, quoted, if one was given.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has no schemas"))]
     pub(in crate::store) namespace: Option<String>,
 }
 

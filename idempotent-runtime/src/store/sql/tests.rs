@@ -18,7 +18,7 @@ fn names_are_checked_quoted_and_qualified() {
 fn stretches_of_time_stay_in_the_range_of_a_column() {
     assert_eq!(ms(30_000), 30_000);
     assert_eq!(ms(u64::MAX), MS_MAX);
-    assert!(i64::MAX / 1_000 / 100 > MS_MAX);
+    const { assert!(i64::MAX / 1_000 / 100 > MS_MAX) };
     assert_eq!((ms_between(-5), ms_between(1), ms_between(1_001)), (1, 1, 2));
     assert_eq!(rows(u32::MAX).1, i64::from(u32::MAX) + 1);
 }

@@ -14,7 +14,12 @@ pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
         StoreErrorKind::ReadOnly => "; the file or its directory cannot be written",
         StoreErrorKind::Full => "; no room is left on the disk",
         StoreErrorKind::Config => "; the path must name a SQLite file in a directory that is there",
-        _ => "",
+        StoreErrorKind::Unavailable
+        | StoreErrorKind::Busy
+        | StoreErrorKind::Schema
+        | StoreErrorKind::Corrupt
+        | StoreErrorKind::Closed
+        | StoreErrorKind::Other => "",
     };
     StoreError::with_source(kind, format!("sqlite failed {what}: {error}{hint}"), error)
 }
@@ -24,6 +29,10 @@ pub(super) fn copy(error: &StoreError) -> StoreError {
     StoreError::new(error.kind(), error.to_string())
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the driver's errors are many, and more may come"
+)]
 fn kind(error: &sqlx::Error) -> StoreErrorKind {
     match error {
         sqlx::Error::Database(error) => {

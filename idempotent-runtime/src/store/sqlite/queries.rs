@@ -43,6 +43,7 @@ impl Queries {
         AssertSqlSafe(Arc::clone(statement)).into_sql_str()
     }
 
+    #[expect(clippy::too_many_lines, reason = "one statement after the other, and no branch")]
     pub(super) fn new(names: &Names) -> Self {
         let t = &names.execution;
         let record = list("e", RECORD);

@@ -1,6 +1,7 @@
 //! What only this store has; the contract itself is the conformance suite's.
 
 use std::path::PathBuf;
+use std::slice;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
@@ -106,7 +107,7 @@ fn completion(id: u8, owner: u8, token: Token) -> Completion {
 }
 
 async fn granted(store: &Sqlite, claim: &Claim) -> Granted {
-    let answers = store.claim(std::slice::from_ref(claim)).await.unwrap();
+    let answers = store.claim(slice::from_ref(claim)).await.unwrap();
     let [Claimed::Granted(granted)] = answers[..] else { panic!("{answers:?}") };
     granted
 }
@@ -118,8 +119,8 @@ async fn a_claim_is_granted_once_and_its_result_is_found() {
     let first = granted(&store, &claim(1, 1)).await;
     assert_eq!(first, Granted { token: Token(1_000_000), attempts: 1, crashes: 0 });
     let done = completion(1, 1, first.token);
-    assert_eq!(store.complete(&[done.clone()]).await.unwrap(), [Written::Done]);
-    assert_eq!(store.complete(&[done.clone()]).await.unwrap(), [Written::Done]);
+    assert_eq!(store.complete(slice::from_ref(&done)).await.unwrap(), [Written::Done]);
+    assert_eq!(store.complete(slice::from_ref(&done)).await.unwrap(), [Written::Done]);
     let answers = store.claim(&[claim(1, 2), claim(2, 2)]).await.unwrap();
     let [Claimed::Found(seen), Claimed::Granted(_)] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(seen.record.state, State::Completed);
@@ -141,7 +142,7 @@ async fn a_zombie_is_fenced_off() {
         limits: limits(),
         target: Target::Run,
     };
-    let taken = store.take_over(std::slice::from_ref(&takeover)).await.unwrap();
+    let taken = store.take_over(slice::from_ref(&takeover)).await.unwrap();
     let [TakenOver::Granted(second)] = taken[..] else { panic!("{taken:?}") };
     assert_eq!((second.attempts, second.crashes), (2, 1));
     assert!(second.token > first.token);
