@@ -22,6 +22,7 @@ pub(crate) struct ConnectOptions {
     /// How long a call waits for a connection, and SQLite for the file's write lock.
     pub(crate) acquire_timeout: Duration,
     /// SQLite: the store's time.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "a server has its own clock"))]
     pub(crate) clock: Arc<dyn Clock>,
 }
 
