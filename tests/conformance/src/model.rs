@@ -48,22 +48,31 @@ pub trait Place: Factory {
 /// If an answer or a record of the store differs from the model's.
 pub fn compare<P: Place>(places: impl IntoIterator<Item = P>) {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    if let Err(difference) = try_compare(cases.unwrap_or(CASES_DEFAULT), places) {
+    let compared = compare_up_to(cases.unwrap_or(CASES_DEFAULT), SHRINK_ITERS_MAX, places);
+    if let Err(difference) = compared {
         panic!("{difference}");
     }
 }
 
-/// As [`compare`], with the number of sequences, and the difference as a value.
+/// As [`compare`], with the number of sequences, and the first difference as a value, not shortened.
 ///
 /// # Errors
 ///
-/// The shortest sequence that was found to differ, and in what.
+/// A sequence that differs, and in what.
 ///
 /// # Panics
 ///
 /// If no tokio runtime can be started.
 pub fn try_compare<P: Place>(
     cases: u32,
+    places: impl IntoIterator<Item = P>,
+) -> Result<(), String> {
+    compare_up_to(cases, 0, places)
+}
+
+fn compare_up_to<P: Place>(
+    cases: u32,
+    shrink_iters_max: u32,
     places: impl IntoIterator<Item = P>,
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -79,7 +88,7 @@ pub fn try_compare<P: Place>(
         let handle = runtime.handle();
         let threads: Vec<_> = places
             .iter()
-            .map(|place| scope.spawn(move || compare_on(place, share, handle)))
+            .map(|place| scope.spawn(move || compare_on(place, share, shrink_iters_max, handle)))
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a comparison ends"))
     })
@@ -88,14 +97,10 @@ pub fn try_compare<P: Place>(
 fn compare_on<P: Place>(
     place: &P,
     cases: u32,
+    max_shrink_iters: u32,
     runtime: &tokio::runtime::Handle,
 ) -> Result<(), String> {
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        max_shrink_iters: SHRINK_ITERS_MAX,
-        ..Config::default()
-    };
+    let config = Config { cases, failure_persistence: None, max_shrink_iters, ..Config::default() };
     let sequences = proptest::collection::vec(operation::any(), OPERATIONS);
     let found = TestRunner::new(config).run(&sequences, |operations| {
         let compared = runtime.block_on(async {

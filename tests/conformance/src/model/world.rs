@@ -113,7 +113,8 @@ pub(super) fn limits(choice: u8) -> Limits {
         0 => (3, 5, 1, 13),
         1 => (5, 13, 0, 13),
         2 => (3, 13, 3, 81),
-        _ => (5, 5, 1, 81),
+        // A lease that reaches past `max_runtime`.
+        _ => (7, 5, 1, 81),
     };
     Limits {
         lease_ms: UNIT_MS / 2 * lease_halves,
