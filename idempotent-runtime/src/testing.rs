@@ -9,5 +9,7 @@ mod stores;
 
 pub use clock::TokioClock;
 pub use lock::handlers_lock;
+#[cfg(feature = "postgres")]
+pub use stores::postgres_store;
 #[cfg(feature = "sqlite")]
 pub use stores::sqlite_store;

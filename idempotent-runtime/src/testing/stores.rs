@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "sqlite")]
 use crate::clock::Clock;
+#[cfg(feature = "postgres")]
+use crate::clock::SystemClock;
 use crate::store::sql::ConnectOptions;
 use crate::store::{Store, StoreError};
 
@@ -15,4 +18,21 @@ use crate::store::{Store, StoreError};
 pub async fn sqlite_store(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, StoreError> {
     let options = ConnectOptions::new(url, clock);
     Ok(Arc::new(crate::store::sqlite::Sqlite::open(&options).await?))
+}
+
+/// Opens the PostgreSQL store of a URL, as [`Builder::url`](crate::Builder::url) does; neither migrated nor checked.
+///
+/// With `transaction_pooler`, as [`Builder::transaction_pooler`](crate::Builder::transaction_pooler) asks for.
+///
+/// # Errors
+///
+/// As connecting fails.
+#[cfg(feature = "postgres")]
+pub async fn postgres_store(
+    url: &str,
+    transaction_pooler: bool,
+) -> Result<Arc<dyn Store>, StoreError> {
+    let mut options = ConnectOptions::new(url, Arc::new(SystemClock::new()));
+    options.transaction_pooler = transaction_pooler;
+    Ok(Arc::new(crate::store::postgres::Postgres::open(&options).await?))
 }

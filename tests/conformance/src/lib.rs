@@ -3,6 +3,8 @@
 
 pub mod memory;
 pub mod model;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod postgres_server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -16,3 +16,11 @@ fn sqlite_does_what_the_model_does() {
     // Two files, one for each core; none of them needs to survive a power cut.
     model::compare((0..2).map(|_| SqliteFactory::fresh_in_memory()));
 }
+
+#[cfg(feature = "postgres")]
+#[test]
+fn postgres_does_what_the_model_does() {
+    use idempotent_conformance::postgres::PostgresFactory;
+
+    model::compare((0..4).map(|_| PostgresFactory::fresh()));
+}

@@ -104,7 +104,7 @@ impl Reference {
         if self.closed.load(Ordering::Relaxed) && self.rules.closes {
             return Err(StoreError::new(StoreErrorKind::Closed, "closed"));
         }
-        Ok(self.rows.lock().unwrap())
+        Ok(self.rows.lock().expect("no rule panics"))
     }
 
     fn each<R, A>(
@@ -144,7 +144,7 @@ impl Reference {
 }
 
 fn page(mut cursors: Vec<Cursor>, rows_max: u32) -> (Vec<Cursor>, Option<Cursor>) {
-    let rows_max = usize::try_from(rows_max).unwrap();
+    let rows_max = usize::try_from(rows_max).expect("a page is small");
     let more = cursors.len() > rows_max;
     cursors.truncate(rows_max);
     let next = cursors.last().copied().filter(|_| more);
@@ -241,7 +241,7 @@ impl Store for Reference {
                 now,
             })
         });
-        Ok(listed.take(usize::try_from(rows_max).unwrap()).collect())
+        Ok(listed.take(usize::try_from(rows_max).expect("a page is small")).collect())
     }
 
     async fn reap(
@@ -262,7 +262,7 @@ impl Store for Reference {
         let (examined, next) = page(cursors, rows_max);
         let mut lapsed = Vec::new();
         for Cursor { id, .. } in examined {
-            let (identity, record) = rows.get_mut(&id).unwrap();
+            let (identity, record) = rows.get_mut(&id).expect("it was there");
             if let Some(reaped) = (self.rules.reap)(record, now) {
                 lapsed.push((id, identity.handler.clone(), reaped.state));
                 *record = reaped;
@@ -281,7 +281,7 @@ impl Store for Reference {
                 rows.remove(&id);
             }
         }
-        Ok(Purged { deleted: u64::try_from(before - rows.len()).unwrap(), next })
+        Ok(Purged { deleted: u64::try_from(before - rows.len()).expect("it is a count"), next })
     }
 
     async fn close(&self) {
@@ -303,7 +303,7 @@ impl Factory for Reference {
 #[async_trait]
 impl Place for Reference {
     async fn empty_store(&self) -> Arc<dyn Store> {
-        self.rows.lock().unwrap().clear();
+        self.rows.lock().expect("no rule panics").clear();
         self.open().await
     }
 

@@ -1,0 +1,124 @@
+//! The PostgreSQL store on a schema of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use idempotent_runtime::protocol::Micros;
+use idempotent_runtime::store::Store;
+use idempotent_runtime::testing::conformance::Factory;
+use idempotent_runtime::testing::postgres_store;
+use idempotent_runtime::{Clock, SystemClock};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgPool};
+use tokio::sync::OnceCell;
+
+use crate::PostgresServer;
+use crate::model::Place;
+
+/// A fresh schema in a database of the process's server, dropped with the value.
+///
+/// It is the first of the search path, so that the store needs to know nothing of it; a database for each test
+/// would cost half a second of copying files.
+#[derive(Debug)]
+pub struct PostgresFactory {
+    schema: String,
+    /// A connection past the store.
+    pool: PgPool,
+    transaction_pooler: bool,
+    /// The store that is emptied again and again.
+    reused: OnceCell<Arc<dyn Store>>,
+}
+
+impl PostgresFactory {
+    /// An empty schema. Needs a tokio runtime around it.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not start or makes no schema.
+    #[must_use]
+    pub fn fresh() -> Self {
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("test_{}", CREATED.fetch_add(1, Ordering::Relaxed));
+        let create = format!("CREATE SCHEMA {schema}");
+        PostgresServer::shared().execute("postgres", &create).expect("a schema is created");
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(false)
+            .connect_lazy(&url(&schema))
+            .expect("the URL is one");
+        Self { schema, pool, transaction_pooler: false, reused: OnceCell::new() }
+    }
+
+    /// Its stores talk as if a proxy gave every transaction another connection.
+    #[must_use]
+    pub fn behind_a_transaction_pooler(mut self) -> Self {
+        self.transaction_pooler = true;
+        self
+    }
+
+    /// The URL by which the schema is the first.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url(&self.schema)
+    }
+
+    /// A connection past the store, to tamper with its rows; there is one, so give it back.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
+fn url(schema: &str) -> String {
+    format!("{}?options[search_path]={schema}", PostgresServer::shared().url())
+}
+
+impl Drop for PostgresFactory {
+    fn drop(&mut self) {
+        // What is left behind goes with the server.
+        let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
+        let _ = PostgresServer::shared().execute("postgres", &drop);
+    }
+}
+
+#[async_trait]
+impl Factory for PostgresFactory {
+    async fn open(&self) -> Arc<dyn Store> {
+        let store = postgres_store(&self.url(), self.transaction_pooler).await;
+        store.expect("the server lets us in")
+    }
+
+    async fn age(&self, by: Duration) {
+        sqlx::query(
+            "UPDATE idempotent_execution SET lease_until = lease_until - by.it,
+               attempt_started_at = attempt_started_at - by.it, not_before = not_before - by.it,
+               created_at = created_at - by.it, done_at = done_at - by.it
+             FROM (SELECT make_interval(secs => $1) AS it) AS by",
+        )
+        .bind(by.as_secs_f64())
+        .execute(&self.pool)
+        .await
+        .expect("it ages");
+    }
+}
+
+#[async_trait]
+impl Place for PostgresFactory {
+    async fn empty_store(&self) -> Arc<dyn Store> {
+        let store = self.reused.get_or_init(|| async {
+            let store = self.open().await;
+            store.migrate().await.expect("a fresh database migrates");
+            store
+        });
+        let store = Arc::clone(store.await);
+        self.pool.execute("DELETE FROM idempotent_execution").await.expect("it empties");
+        store
+    }
+
+    fn now(&self) -> Micros {
+        // The server runs on this machine.
+        Micros(SystemClock::new().now_us())
+    }
+}

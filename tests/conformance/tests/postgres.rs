@@ -1,0 +1,16 @@
+//! The PostgreSQL store holds the contract, behind a transaction-pooling proxy too.
+#![cfg(feature = "postgres")]
+
+mod direct {
+    use idempotent_conformance::postgres::PostgresFactory;
+
+    idempotent_runtime::store_conformance!(async { PostgresFactory::fresh() });
+}
+
+mod pooled {
+    use idempotent_conformance::postgres::PostgresFactory;
+
+    idempotent_runtime::store_conformance!(async {
+        PostgresFactory::fresh().behind_a_transaction_pooler()
+    });
+}
