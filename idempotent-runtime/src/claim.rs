@@ -11,7 +11,7 @@ use crate::lease::{Attempt, Entered};
 use crate::metrics;
 use crate::operation::Request;
 use crate::protocol::{
-    Claim, Claimed, Decision, Granted, Limits, Owner, Release, ReleaseTo, Seen, TakeOver,
+    Claim, Claimed, Decision, Granted, Limits, Owner, Release, ReleaseTo, Seen, State, TakeOver,
     TakenOver, Target, decide,
 };
 use crate::runtime::Runtime;
@@ -162,6 +162,9 @@ pub(crate) async fn ask(
         match taken {
             TakenOver::Granted(taken) => {
                 metrics::takeover(request.handler.name());
+                if seen.record.state == State::Running {
+                    metrics::lapse(request.handler.name(), "running");
+                }
                 return granted(taken);
             }
             TakenOver::Reviewed => metrics::lapse(request.handler.name(), "review"),

@@ -10,7 +10,7 @@ use crate::protocol::ExecutionId;
 pub(crate) const CLAIMS: &str = "idempotent_claims_total";
 /// Attempts by handler and how they ended.
 pub(crate) const ATTEMPTS: &str = "idempotent_attempts_total";
-/// Executions taken over from an attempt that ended without an outcome, by handler.
+/// Lapsed and retryable executions that a claimer took over, by handler.
 pub(crate) const TAKEOVERS: &str = "idempotent_takeovers_total";
 /// Lapsed leases that the reaper or a claimer found, by handler and state that followed.
 pub(crate) const LAPSES: &str = "idempotent_lapses_total";

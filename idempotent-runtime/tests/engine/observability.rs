@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotent_runtime::__private::Handler;
+use idempotent_runtime::Error;
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -14,7 +15,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 
-use crate::support::{AppError, PLAIN, run, run_terminal, runtime};
+use crate::support::{AppError, Fault, PLAIN, ours, run, run_terminal, runtime, runtime_on, store};
 
 /// Everything that is traced, as text.
 #[derive(Clone, Debug, Default)]
@@ -163,6 +164,10 @@ async fn everything() {
 }
 
 fn observed() -> (String, Counted) {
+    observed_during(everything())
+}
+
+fn observed_during(calls: impl Future<Output = ()>) -> (String, Counted) {
     let (traced, counted) = (Traced::default(), Counted::default());
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -170,7 +175,7 @@ fn observed() -> (String, Counted) {
         .build()
         .unwrap();
     tracing::subscriber::with_default(traced.clone(), || {
-        metrics::with_local_recorder(&counted, || tokio.block_on(everything()));
+        metrics::with_local_recorder(&counted, || tokio.block_on(calls));
     });
     (traced.text(), counted)
 }
@@ -207,6 +212,21 @@ fn claims_and_attempts_are_counted_by_outcome() {
     for (key, count) in expected {
         assert_eq!(counted.of(key), count, "{key} in {}", counted.keys());
     }
+}
+
+#[test]
+fn a_lapsed_lease_that_a_call_takes_over_is_counted() {
+    let (_, counted) = observed_during(async {
+        let store = store();
+        let runtime = runtime_on(&store).await;
+        store.fail("complete", Fault::Refused, 1);
+        let first = run(&runtime, &PLAIN, "k", &(), async { Ok(1_u8) }).await;
+        assert!(matches!(ours(first), Error::Unrecorded { .. }));
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        run(&runtime, &PLAIN, "k", &(), async { Ok(1_u8) }).await.unwrap();
+    });
+    assert_eq!(counted.of("idempotent_lapses_total{handler=plain,to=running}"), 1);
+    assert_eq!(counted.of("idempotent_takeovers_total{handler=plain}"), 1);
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod code;
 pub mod docs;
 pub mod imports;
 pub mod manifests;
+pub mod reports;
 pub mod shape;
 pub mod text;
 

@@ -1,6 +1,8 @@
 //! Every rule, over the repository as it is.
 
-use idempotent_tidy::{File, Violation, docs, imports, manifests, repository, shape, text};
+use idempotent_tidy::{
+    File, Violation, docs, imports, manifests, reports, repository, shape, text,
+};
 
 fn files() -> Vec<File> {
     repository().expect("the repository can be read")
@@ -124,4 +126,39 @@ fn every_argument_is_explained() {
     let files = files();
     let arguments = find(&files, "idempotent-macros/src/args.rs");
     holds(docs::arguments_are_explained(arguments, find(&files, "README.md")));
+}
+
+#[test]
+fn every_metric_and_message_is_explained() {
+    let files = files();
+    let page = find(&files, "docs/src/observability.md");
+    let sources = files.iter().filter(|file| {
+        file.path.starts_with("idempotent-runtime/src/") && file.is_rust() && !file.is_test()
+    });
+    assert!(reports::reports(find(&files, "idempotent-runtime/src/metrics.rs").text()).len() > 5);
+    holds(sources.flat_map(|file| reports::reports_are_explained(file, page)));
+}
+
+#[test]
+fn every_decision_is_in_the_book() {
+    let files = files();
+    let chapter = find(&files, "docs/src/decisions.md");
+    let decisions = files.iter().filter(|file| file.path.starts_with("docs/decisions/"));
+    let missing = decisions.filter(|file| {
+        let include = format!("{{{{#include ../{}}}}}", file.path.trim_start_matches("docs/"));
+        !chapter.text().contains(&include)
+    });
+    holds(missing.map(|file| file.violation(0, "include it in docs/src/decisions.md")));
+}
+
+#[test]
+fn every_chapter_is_in_the_summary() {
+    let files = files();
+    let summary = find(&files, "docs/src/SUMMARY.md");
+    let chapters =
+        files.iter().filter(|file| file.path.starts_with("docs/src/") && file.path != summary.path);
+    let missing = chapters.filter(|file| {
+        !summary.text().contains(&format!("]({})", file.path.trim_start_matches("docs/src/")))
+    });
+    holds(missing.map(|file| file.violation(0, "list it in docs/src/SUMMARY.md")));
 }
