@@ -1,1 +1,29 @@
-//! crash
+//! Worker processes that are killed and stopped at random moments, and a checker that reads what is left.
+//!
+//! A [`Fleet`] of worker processes runs one handler over orders that are delivered at least once. Processes are
+//! killed (SIGKILL) and stopped past their lease (SIGSTOP) until the [`Plan`] is fulfilled; then the queue is
+//! drained without faults. Everything that bodies do, callers are told, and the store is asked and answers goes
+//! into a [`ledger`] that survives its writer. [`check`] holds ledger and store against each other.
+//!
+//! [`Plant`] names the bugs that the checker must catch.
+
+// In reading order: the run, what is run, what is written down, what is checked.
+mod fleet;
+
+mod handler;
+mod plant;
+mod witness;
+pub mod worker;
+
+mod database;
+pub mod ledger;
+mod scratch;
+
+mod checker;
+
+pub use checker::{Fact, Report, Violation, check};
+pub use database::{Database, Row};
+pub use fleet::{Fleet, Plan, Said, Tally, Worker};
+pub use handler::{Order, Receipt, Refusal, Script, Shop, fulfil};
+pub use plant::Plant;
+pub use scratch::Scratch;
