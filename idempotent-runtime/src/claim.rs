@@ -11,7 +11,7 @@ use crate::lease::{Attempt, Entered};
 use crate::metrics;
 use crate::operation::Request;
 use crate::protocol::{
-    Claim, Claimed, Decision, Granted, Limits, Owner, Release, ReleaseTo, Seen, State, TakeOver,
+    Claim, Claimed, Decision, Granted, Limits, Owner, Release, ReleaseTo, Seen, TakeOver,
     TakenOver, Target, decide,
 };
 use crate::runtime::Runtime;
@@ -161,10 +161,7 @@ pub(crate) async fn ask(
         let taken = take_over_one(&runtime, &take_over).await?;
         match taken {
             TakenOver::Granted(taken) => {
-                metrics::takeover(request.handler.name());
-                if seen.record.state == State::Running {
-                    metrics::lapse(request.handler.name(), "running");
-                }
+                metrics::takeover(request.handler.name(), seen.record.state);
                 return granted(taken);
             }
             TakenOver::Reviewed => metrics::lapse(request.handler.name(), "review"),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::ExecutionId;
+use crate::protocol::{ExecutionId, State};
 
 /// Claims by handler and outcome.
 pub(crate) const CLAIMS: &str = "idempotent_claims_total";
@@ -41,8 +41,12 @@ pub(crate) fn attempt(handler: &'static str, ended: &'static str, ran: Duration)
     ::metrics::histogram!(RUNTIME, "handler" => handler).record(ran.as_secs_f64());
 }
 
-pub(crate) fn takeover(handler: &'static str) {
+/// What a claimer took over: a lapsed execution, or a retryable one.
+pub(crate) fn takeover(handler: &'static str, from: State) {
     ::metrics::counter!(TAKEOVERS, "handler" => handler).increment(1);
+    if from == State::Running {
+        lapse(handler, "running");
+    }
 }
 
 pub(crate) fn lapse(handler: impl Into<::metrics::SharedString>, to: &'static str) {
