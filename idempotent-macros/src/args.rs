@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, Ident, LitStr, Token};
+use syn::{Expr, Ident, LitStr, Token, token};
 
 pub(crate) mod duration;
 pub(crate) mod slot;
@@ -157,6 +157,7 @@ impl Args {
 
     fn read_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         if input.peek(LitStr) {
+            self.key_is_written = true;
             return Err(input.error("arguments have names; write `key = \"…\"`"));
         }
         if !input.peek(Ident::peek_any) {
@@ -169,7 +170,8 @@ impl Args {
         })?;
         self.key_is_written |= row.name == "key";
         let read = match row.read {
-            Read::Flag(_) if input.peek(Token![=]) || input.peek(syn::token::Paren) => {
+            Read::Flag(slot) if input.peek(Token![=]) || input.peek(token::Paren) => {
+                slot(self).set(&key, ())?;
                 let message = format!("`{key}` takes no value; write `{}`", row.form());
                 return Err(syn::Error::new_spanned(&key, message));
             }

@@ -18,16 +18,9 @@ pub(crate) fn item(item: &TokenStream, error: &syn::Error) -> TokenStream {
         let errors = error.to_compile_error();
         return quote!(#errors #item);
     };
-    let kind = kind.split_once("; ");
-    let message = match kind {
-        Some((kind, instead)) => {
-            format!("`#[idempotent]` goes on an `async fn`, not on {kind}; {instead}")
-        }
-        None => {
-            "`#[idempotent]` goes on an `async fn`; write it on the function that has the effect"
-                .to_owned()
-        }
-    };
+    let (kind, instead) =
+        kind.split_once("; ").unwrap_or((kind, "write it on the function that has the effect"));
+    let message = format!("`#[idempotent]` goes on an `async fn`, not on {kind}; {instead}");
     let errors = syn::Error::new_spanned(at, message).to_compile_error();
     let mut tokens = errors.to_token_stream();
     item.to_tokens(&mut tokens);

@@ -170,27 +170,26 @@ fn output_of(object: &TypeTraitObject) -> Option<&Type> {
 
 /// What an item is, where it is no function.
 pub(crate) fn kind_of_item(item: &TokenStream) -> Option<(TokenTree, &'static str)> {
-    let kinds = [
+    const KINDS: [(&str, &str); 11] = [
         ("struct", "a struct"),
         ("enum", "an enum"),
         ("union", "a union"),
-        ("trait", "a trait; put it on the methods of an impl"),
-        ("impl", "an impl; put it on each method"),
-        ("mod", "a module; put it on each function"),
-        ("type", "a type alias"),
+        ("trait", "a trait; write it on the methods of an impl"),
+        ("impl", "an impl; write it on its methods"),
+        ("mod", "a module; write it on its functions"),
+        ("type", "a type"),
+        ("const", "a constant"),
         ("static", "a static"),
         ("use", "an import"),
         ("let", "a statement"),
     ];
-    for tree in item.clone() {
-        if let TokenTree::Ident(ident) = &tree {
-            if ident == "fn" {
-                return None;
-            }
-            if let Some((_, kind)) = kinds.iter().find(|(keyword, _)| ident == keyword) {
-                return Some((tree, kind));
-            }
-        }
+    let trees = || item.clone().into_iter();
+    if trees().any(|tree| matches!(tree, TokenTree::Ident(ident) if ident == "fn")) {
+        return None;
     }
-    None
+    trees().find_map(|tree| {
+        let TokenTree::Ident(ident) = &tree else { return None };
+        let (_, kind) = KINDS.iter().find(|(keyword, _)| ident == keyword)?;
+        Some((tree, *kind))
+    })
 }

@@ -52,10 +52,12 @@ impl Template {
         let mut refuse = |reason: String| errors.at(&literal, reason);
         let mut parts = Vec::new();
         let source = literal.value();
-        split(&source, &mut parts, &mut refuse);
+        let is_readable = split(&source, &mut parts, &mut refuse);
         check_texts(&parts, &mut refuse);
         check_separators(&parts, &mut refuse);
-        check_singleton(&parts, singleton, &mut refuse);
+        if is_readable {
+            check_singleton(&parts, singleton, &mut refuse);
+        }
         Self { literal, parts }
     }
 
@@ -67,8 +69,8 @@ impl Template {
     }
 }
 
-/// Texts and placeholders in turn; `{{` and `}}` are braces.
-fn split(source: &str, parts: &mut Vec<Part>, refuse: &mut impl FnMut(String)) {
+/// Texts and placeholders in turn; `{{` and `}}` are braces. Says whether all of it could be read.
+fn split(source: &str, parts: &mut Vec<Part>, refuse: &mut impl FnMut(String)) -> bool {
     let mut text = String::new();
     let mut rest = source;
     while let Some(at) = rest.find(['{', '}']) {
@@ -81,11 +83,11 @@ fn split(source: &str, parts: &mut Vec<Part>, refuse: &mut impl FnMut(String)) {
         }
         if from.starts_with('}') {
             refuse("`}` in the key closes nothing; write `}}` for a brace".to_owned());
-            return;
+            return false;
         }
         let Some(end) = from.find('}') else {
             refuse("`{` in the key is not closed; write `{{` for a brace".to_owned());
-            return;
+            return false;
         };
         if !text.is_empty() {
             parts.push(Part::Text(std::mem::take(&mut text)));
@@ -99,7 +101,7 @@ fn split(source: &str, parts: &mut Vec<Part>, refuse: &mut impl FnMut(String)) {
             }
             Err(reason) => {
                 refuse(reason);
-                return;
+                return false;
             }
         }
         rest = &from[end + 1..];
@@ -108,6 +110,7 @@ fn split(source: &str, parts: &mut Vec<Part>, refuse: &mut impl FnMut(String)) {
     if !text.is_empty() {
         parts.push(Part::Text(text));
     }
+    true
 }
 
 fn check_texts(parts: &[Part], refuse: &mut impl FnMut(String)) {

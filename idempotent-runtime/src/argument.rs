@@ -19,25 +19,22 @@ impl<T: Serialize + ?Sized> Payload for T {}
     message = "`{Self}` cannot be cloned into the task that finishes the handler when its caller is dropped",
     label = "derive `Clone` for it, take it by value or as an `Arc`, or write `on_drop = abandon`"
 )]
-pub trait IntoTask {
-    /// What moves into the task.
-    type Owned;
-
+pub trait IntoTask<O> {
     /// Clones it.
-    fn to_task(&self) -> Self::Owned;
+    fn to_task(&self) -> O;
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: ToOwned + ?Sized> IntoTask for T {
-    type Owned = T::Owned;
-
-    fn to_task(&self) -> T::Owned {
+impl<T: ToOwned<Owned = O> + ?Sized, O> IntoTask<O> for T {
+    fn to_task(&self) -> O {
         self.to_owned()
     }
 }
 
 /// Clones a borrowed argument into the task.
-pub fn into_task<T: IntoTask + ?Sized>(argument: &T) -> T::Owned {
+///
+/// What it becomes is a parameter: an associated type would be asked for first, and rustc would tell about that.
+pub fn into_task<T: IntoTask<O> + ?Sized, O>(argument: &T) -> O {
     argument.to_task()
 }
 

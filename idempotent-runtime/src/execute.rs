@@ -36,6 +36,13 @@ pub fn call<R: Outcome>(operation: Operation, terminal: Option<Terminal<R::Error
     Call { operation, codec: R::codec(terminal) }
 }
 
+/// As [`call`] without terminal errors. Its signature names no associated type, so rustc reports a handler that returns no
+/// `Result` once.
+#[must_use]
+pub fn call_plain<R: Outcome>(operation: Operation) -> Call<R> {
+    call(operation, None)
+}
+
 /// A call of a handler that returns `R`.
 pub struct Call<R> {
     operation: Operation,

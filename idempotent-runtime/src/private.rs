@@ -5,7 +5,7 @@ pub use inventory;
 pub use crate::handler::{Handler, Registration};
 
 pub use crate::argument::{IntoTask, Payload, into_task, returned};
-pub use crate::execute::{Call, call};
+pub use crate::execute::{Call, call, call_plain};
 pub use crate::key::{
     FloatInKey, InstantInKey, KeyPart, KeyWriter, ListInKey, NumberAsInstant, OptionInKey, separate,
 };

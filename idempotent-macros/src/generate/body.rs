@@ -2,12 +2,12 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Type, TypeParamBound};
+use syn::TypeParamBound;
 
 use super::{checks, operation_ident, private};
 use crate::args::OnDrop;
 use crate::handler::receiver::{replace_self, task_self};
-use crate::handler::{Body, Shape};
+use crate::handler::{Body, Shape, lifetimes};
 use crate::spec::{Parameter, Spec};
 
 /// The clones of what is borrowed, and `call::<R>(..).finish(async move { .. }).await`.
@@ -31,13 +31,12 @@ pub(super) fn run(spec: &Spec) -> TokenStream {
     };
     let call = call(spec);
     let method = match spec.on_drop {
-        OnDrop::Finish => quote!(finish),
-        OnDrop::Abandon => quote!(abandon),
+        OnDrop::Finish => Ident::new("finish", async_span),
+        OnDrop::Abandon => Ident::new("abandon", async_span),
     };
     // A future that is not `Send` is reported at the user's `async`.
-    let async_span = Span::mixed_site().located_at(async_span);
-    let block = quote_spanned!(async_span=> async move { #inside });
-    quote!(#clones #call.#method(#block).await)
+    let run = quote_spanned!(async_span=> #call.#method(async move { #inside }).await);
+    quote!(#clones #run)
 }
 
 /// The body that `#[async_trait]` wrote is a boxed future itself.
@@ -53,16 +52,16 @@ fn boxed(spec: &Spec, bounds: &[TypeParamBound], tokens: &TokenStream) -> TokenS
 /// Every token of it is at the return type: a failed bound is one message, there.
 fn call(spec: &Spec) -> TokenStream {
     let span = Span::mixed_site().located_at(spec.output.span);
-    let (call, operation) = (private(span, "call"), operation_ident(span));
+    let operation = operation_ident(span);
     let ty = &spec.output.ty;
-    let terminal = match &spec.terminal {
-        None => quote_spanned!(span=> ::core::option::Option::None),
-        Some(is) => {
-            let terminal = private(span, "terminal");
-            quote_spanned!(span=> ::core::option::Option::Some(#terminal(#is)))
-        }
+    let Some(is) = &spec.terminal else {
+        let call = private(span, "call_plain");
+        return quote_spanned!(span=> #call::<#ty>(#operation));
     };
-    quote_spanned!(span=> #call::<#ty>(#operation, #terminal))
+    let (call, terminal) = (private(span, "call"), private(span, "terminal"));
+    quote_spanned! {span=>
+        #call::<#ty>(#operation, ::core::option::Option::Some(#terminal(#is)))
+    }
 }
 
 /// How arguments get into the block, and back under their names there.
@@ -105,13 +104,13 @@ impl Moved {
                 let into_task = private(span, "into_task");
                 self.clones
                     .extend(quote_spanned!(span=> #(#cfg)* let #owned = #into_task(#ident);));
-                let ty = match borrowed {
-                    Type::ImplTrait(_) => None,
-                    named => Some(quote_spanned!(span=> : &#named)),
-                };
-                let borrow = match borrowed {
-                    Type::ImplTrait(_) => quote_spanned!(span=> &#owned),
-                    _ => quote_spanned!(span=> ::core::borrow::Borrow::borrow(&#owned)),
+                // `impl Trait` has no name to write here, and is its own clone.
+                let (ty, borrow) = match lifetimes::impl_trait_in(borrowed) {
+                    Some(_) => (None, quote_spanned!(span=> &#owned)),
+                    None => (
+                        Some(quote_spanned!(span=> : &#borrowed)),
+                        quote_spanned!(span=> ::core::borrow::Borrow::borrow(&#owned)),
+                    ),
                 };
                 self.bindings
                     .extend(quote_spanned!(span=> #(#cfg)* let #pattern #ty = #borrow; #used));

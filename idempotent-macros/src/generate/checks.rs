@@ -37,7 +37,7 @@ pub(super) fn mark_used(spec: &Spec, parameter: &Parameter) -> TokenStream {
     let cfg = &parameter.cfg;
     let marks = mentioned(spec, parameter).into_iter().map(|name| {
         let span = Span::mixed_site().located_at(name.span());
-        quote_spanned!(span=> #(#cfg)* { _ = &#name; })
+        quote_spanned!(span=> #(#cfg)* let _ = &#name;)
     });
     marks.collect()
 }

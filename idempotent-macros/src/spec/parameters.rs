@@ -24,9 +24,10 @@ pub(super) fn check(
     let mut parameters: Vec<Parameter> = Vec::new();
     for (index, argument) in typed.enumerate() {
         let context = check_marks(&argument.attrs, errors);
+        let is_refused = argument.attrs.iter().any(|it| mark(it) == Some(Mark::Transaction));
         let borrowed = match on_drop {
-            OnDrop::Finish => check_borrow(&argument.ty, errors),
-            OnDrop::Abandon => None,
+            OnDrop::Finish if !is_refused => check_borrow(&argument.ty, errors),
+            OnDrop::Finish | OnDrop::Abandon => None,
         };
         let position = index + 1;
         let own_name = pattern::name(&argument.pat).filter(|name| {

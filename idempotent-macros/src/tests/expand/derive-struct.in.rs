@@ -1,0 +1,7 @@
+struct Order<T> {
+    #[key]
+    shop: T,
+    #[key]
+    number: u64,
+    note: String,
+}

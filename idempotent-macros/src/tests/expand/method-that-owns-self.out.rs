@@ -1,0 +1,35 @@
+impl Service {
+    async fn charge(self: Arc<Self>, payment: Payment) -> Result<Receipt, ChargeError> {
+        static __IDEMPOTENT_HANDLER: ::idempotent_runtime::__private::Handler = ::idempotent_runtime::__private::Handler::new(
+                "charge",
+                ::core::module_path!(),
+                "charge:{self.tenant}:{payment.order_id}",
+            )
+            .fingerprint(&["payment"]);
+        ::idempotent_runtime::__private::inventory::submit! {
+            ::idempotent_runtime::__private::Registration(& __IDEMPOTENT_HANDLER)
+        }
+        let mut __idempotent_operation = ::idempotent_runtime::__private::Operation::new(
+            &__IDEMPOTENT_HANDLER,
+        );
+        {
+            __idempotent_operation.key_literal("charge:");
+            __idempotent_operation.key_part("self.tenant", &self.tenant);
+            __idempotent_operation.key_literal(":");
+            __idempotent_operation.key_part("payment.order_id", &payment.order_id);
+            __idempotent_operation.fingerprint("payment", &payment);
+        }
+        ::idempotent_runtime::__private::call_plain::<
+            Result<Receipt, ChargeError>,
+        >(__idempotent_operation)
+            .finish(async move {
+                if false {
+                    return ::idempotent_runtime::__private::returned::<
+                        Result<Receipt, ChargeError>,
+                    >();
+                }
+                self.bank.charge(&payment).await
+            })
+            .await
+    }
+}

@@ -1,0 +1,2 @@
+#[idempotent(key = "charge:{id}")]
+async fn charge(id: u64) {}

@@ -1,0 +1,26 @@
+async fn nightly(date: Date) -> Result<(), Error> {
+    static __IDEMPOTENT_HANDLER: ::idempotent_runtime::__private::Handler = ::idempotent_runtime::__private::Handler::new(
+        "nightly",
+        ::core::module_path!(),
+        "nightly",
+    );
+    ::idempotent_runtime::__private::inventory::submit! {
+        ::idempotent_runtime::__private::Registration(& __IDEMPOTENT_HANDLER)
+    }
+    let mut __idempotent_operation = ::idempotent_runtime::__private::Operation::new(
+        &__IDEMPOTENT_HANDLER,
+    );
+    {
+        __idempotent_operation.key_literal("nightly");
+    }
+    ::idempotent_runtime::__private::call_plain::<
+        Result<(), Error>,
+    >(__idempotent_operation)
+        .finish(async move {
+            if false {
+                return ::idempotent_runtime::__private::returned::<Result<(), Error>>();
+            }
+            run(date).await
+        })
+        .await
+}

@@ -1,0 +1,6 @@
+use idempotent_runtime::KeyPart;
+
+#[derive(KeyPart)]
+enum Never {}
+
+fn main() {}

@@ -1,0 +1,7 @@
+use idempotent_runtime::KeyPart;
+
+#[derive(KeyPart)]
+#[key]
+struct OrderId(u64);
+
+fn main() {}

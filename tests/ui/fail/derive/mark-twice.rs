@@ -1,0 +1,10 @@
+use idempotent_runtime::KeyPart;
+
+#[derive(KeyPart)]
+struct Order {
+    #[key]
+    #[key]
+    number: u64,
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use idempotent_runtime::KeyPart;
+
+#[derive(KeyPart)]
+struct Unit;
+
+fn main() {}

@@ -1,0 +1,9 @@
+use idempotent_runtime::idempotent;
+use idempotent_ui::{ChargeError, Payment, Receipt};
+
+#[idempotent(key = "charge:{payment.order_id}")]
+fn charge(payment: Payment) -> impl Future<Output = Result<Receipt, ChargeError>> {
+    async move { Ok(Receipt { amount: payment.amount }) }
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use idempotent_runtime::idempotent;
+use idempotent_ui::{ChargeError, Receipt};
+
+#[idempotent(key = "charge:{id}")]
+async fn charge(id: Option<u64>) -> Result<Receipt, ChargeError> {
+    drop(id);
+    Ok(Receipt { amount: 1 })
+}
+
+fn main() {}

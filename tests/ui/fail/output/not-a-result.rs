@@ -1,0 +1,9 @@
+use idempotent_runtime::idempotent;
+use idempotent_ui::Payment;
+
+#[idempotent(key = "charge:{payment.order_id}")]
+async fn charge(payment: Payment) -> u64 {
+    payment.amount
+}
+
+fn main() {}
