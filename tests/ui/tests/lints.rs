@@ -25,7 +25,7 @@ enum Method {
     Cash,
 }
 
-#[idempotent(key = "lints:{payment.order_id}", terminal = |error| error.is_final())]
+#[idempotent(key = "lints:{payment.order_id}", terminal = ChargeError::is_final)]
 async fn free(payment: Payment, #[context] bank: Bank) -> Result<Receipt, ChargeError> {
     bank.charge(payment.amount).await
 }

@@ -50,9 +50,7 @@ impl Charge for Service {
                     let payment: &Payment = ::core::borrow::Borrow::borrow(
                         &__idempotent_owned_payment,
                     );
-                    {
-                        _ = &payment;
-                    }
+                    let _ = &payment;
                     let __idempotent_future: ::core::pin::Pin<
                         ::std::boxed::Box<
                             dyn ::core::future::Future<

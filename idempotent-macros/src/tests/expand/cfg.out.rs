@@ -46,9 +46,7 @@ async fn charge(
             #[cfg(feature = "notes")]
             let note: &str = ::core::borrow::Borrow::borrow(&__idempotent_owned_note);
             #[cfg(feature = "notes")]
-            {
-                _ = &note;
-            }
+            let _ = &note;
             #[cfg(feature = "shops")]
             let Shop { id } = __idempotent_argument_3;
             #[cfg(feature = "banks")]

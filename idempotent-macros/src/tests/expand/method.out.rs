@@ -38,15 +38,11 @@ impl Service {
                 let payment: &Payment = ::core::borrow::Borrow::borrow(
                     &__idempotent_owned_payment,
                 );
-                {
-                    _ = &payment;
-                }
+                let _ = &payment;
                 let mut note: &str = ::core::borrow::Borrow::borrow(
                     &__idempotent_owned_note,
                 );
-                {
-                    _ = &note;
-                }
+                let _ = &note;
                 if false {
                     return ::idempotent_runtime::__private::returned::<
                         Result<Receipt, ChargeError>,

@@ -44,16 +44,10 @@ async fn charge(
     >(__idempotent_operation)
         .finish(async move {
             let Payment { order_id, mut amount, ref customer, .. } = __idempotent_argument_1;
-            {
-                _ = &order_id;
-            }
-            {
-                _ = &customer;
-            }
+            let _ = &order_id;
+            let _ = &customer;
             let (&first, second) = __idempotent_argument_2;
-            {
-                _ = &first;
-            }
+            let _ = &first;
             let Line { id, .. }: &Line = ::core::borrow::Borrow::borrow(
                 &__idempotent_owned_argument_3,
             );
