@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::fingerprint::Fingerprint;
 use crate::flight::Lead;
 use crate::lease::{Attempt, Entered};
 use crate::metrics;
@@ -29,7 +28,7 @@ const OUTRUN_MAX: u32 = 5;
 pub(crate) enum Asked {
     /// The execution is the caller's.
     Granted(GrantedClaim),
-    /// It was there, and not to be claimed. Also says so to a leader's followers.
+    /// It was there, and not to be claimed; followers have been told.
     Found(Arc<Seen>),
 }
 
@@ -39,17 +38,19 @@ pub(crate) enum Asked {
 pub(crate) struct GrantedClaim {
     runtime: Runtime,
     attempt: Arc<Attempt>,
-    /// Kept until the claim has an outcome or is released, so that followers do not claim before.
+    /// Kept until the claim has an outcome or is released, so that followers do not claim before. Empty only
+    /// while the claim is being dropped.
     lead: Option<Lead>,
     settled: bool,
 }
 
 impl GrantedClaim {
-    fn new(runtime: &Runtime, attempt: Attempt) -> Self {
+    fn new(runtime: &Runtime, attempt: Attempt, lead: Lead, request: &Request) -> Self {
         let attempt = Arc::new(attempt);
         runtime.attempts().insert(&attempt);
         runtime.start_heartbeat();
-        Self { runtime: runtime.clone(), attempt, lead: None, settled: false }
+        lead.running(&attempt, request.fingerprint.as_ref());
+        Self { runtime: runtime.clone(), attempt, lead: Some(lead), settled: false }
     }
 
     pub(crate) fn attempt(&self) -> &Arc<Attempt> {
@@ -58,12 +59,6 @@ impl GrantedClaim {
 
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
-    }
-
-    /// Makes its caller the leader whom others follow until the claim has an outcome.
-    pub(crate) fn lead(&mut self, lead: Lead, fingerprint: Option<&Arc<Fingerprint>>) {
-        lead.running(&self.attempt, fingerprint);
-        self.lead = Some(lead);
     }
 
     /// The outcome is stored, or the execution is another's: nothing is left to release.
@@ -97,39 +92,34 @@ impl Drop for GrantedClaim {
     }
 }
 
-/// Claims the execution, or says what is there.
+/// Claims the execution, or says what is there. Followers wait for the answer, even if the caller leaves.
 ///
 /// Never dropped half-way by its caller: see [`Runtime::in_own_task`]. A shutdown waits while `_entered` lives.
 pub(crate) async fn ask(
     runtime: Runtime,
     request: Arc<Request>,
     limits: Limits,
+    lead: Lead,
     _entered: Entered,
 ) -> Result<Asked, Error> {
     let owner = Owner(uuid::Uuid::new_v4().into_bytes());
-    let claim = Claim {
-        id: request.id,
-        identity: request.identity.clone(),
-        owner,
-        version: request.handler.current_version(),
-        limits,
-        fingerprint: request
-            .fingerprint
-            .as_ref()
-            .map(|fingerprint| fingerprint.stored(&request.fingerprint_key)),
-        issued_at: request.issued_at,
-    };
+    let claim = first_claim(&request, owner, limits);
     let mut outrun = 0;
     loop {
         // Taken before the claim is sent: the local deadline must not lie behind the store's.
         let started = runtime.clock().elapsed();
-        let granted = |granted: Granted| {
+        let granted = |granted: Granted, lead: Lead| {
             let handler = request.handler.name();
             let attempt = Attempt::new(request.id, owner, granted, handler, limits, started);
-            Ok(Asked::Granted(GrantedClaim::new(&runtime, attempt)))
+            Ok(Asked::Granted(GrantedClaim::new(&runtime, attempt, lead, &request)))
+        };
+        let found = |seen: Seen, lead: Lead| {
+            let seen = Arc::new(seen);
+            lead.found(&seen);
+            Ok(Asked::Found(seen))
         };
         let seen = match claim_one(&runtime, &claim).await? {
-            Claimed::Granted(fresh) => return granted(fresh),
+            Claimed::Granted(fresh) => return granted(fresh, lead),
             Claimed::TooOld => return Err(Error::TooOld),
             Claimed::Found(seen) => seen,
         };
@@ -141,14 +131,14 @@ pub(crate) async fn ask(
             Decision::Own { token } => {
                 let Seen { record, .. } = *seen;
                 let (attempts, crashes) = (record.attempts, record.crashes);
-                return granted(Granted { token, attempts, crashes });
+                return granted(Granted { token, attempts, crashes }, lead);
             }
             Decision::TakeOver => Target::Run,
             Decision::Exhausted => Target::Review,
             Decision::Replay { .. }
             | Decision::InFlight { .. }
             | Decision::NotDue { .. }
-            | Decision::NeedsReview { .. } => return Ok(Asked::Found(Arc::new(*seen))),
+            | Decision::NeedsReview { .. } => return found(*seen, lead),
         };
         let take_over = TakeOver {
             id: request.id,
@@ -162,16 +152,29 @@ pub(crate) async fn ask(
         match taken {
             TakenOver::Granted(taken) => {
                 metrics::takeover(request.handler.name(), seen.record.state);
-                return granted(taken);
+                return granted(taken, lead);
             }
             TakenOver::Reviewed => metrics::lapse(request.handler.name(), "review"),
             TakenOver::Outrun => {
                 outrun += 1;
                 if outrun == OUTRUN_MAX {
-                    return Ok(Asked::Found(Arc::new(*seen)));
+                    return found(*seen, lead);
                 }
             }
         }
+    }
+}
+
+fn first_claim(request: &Request, owner: Owner, limits: Limits) -> Claim {
+    let fingerprint = request.fingerprint.as_ref();
+    Claim {
+        id: request.id,
+        identity: request.identity.clone(),
+        owner,
+        version: request.handler.current_version(),
+        limits,
+        fingerprint: fingerprint.map(|taken| taken.stored(&request.fingerprint_key)),
+        issued_at: request.issued_at,
     }
 }
 

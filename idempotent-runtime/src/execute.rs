@@ -237,19 +237,16 @@ impl Caller {
     /// Claims as the leader of those in this process who want the execution.
     async fn claim(&self, lead: Lead) -> Result<Claimed, Error> {
         let entered = self.runtime.enter()?;
-        let asked = ask(self.runtime.clone(), Arc::clone(&self.request), self.limits, entered);
+        let (runtime, request) = (self.runtime.clone(), Arc::clone(&self.request));
+        let asked = ask(runtime, request, self.limits, lead, entered);
         match self.runtime.in_own_task(asked).await?? {
-            Asked::Granted(mut claim) => {
+            Asked::Granted(claim) => {
                 self.told("granted");
-                claim.lead(lead, self.request.fingerprint.as_ref());
                 let request = Arc::clone(&self.request);
                 let ambient = Ambient::of_this_task();
                 Ok(Claimed::Run(Box::new(Run { claim, request, ambient })))
             }
-            Asked::Found(seen) => {
-                lead.found(&seen);
-                Ok(Claimed::Found(seen))
-            }
+            Asked::Found(seen) => Ok(Claimed::Found(seen)),
         }
     }
 
