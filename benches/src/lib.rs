@@ -1,1 +1,13 @@
-//! Benches.
+//! Throughput of idempotent handlers beside the same thing written by hand.
+//!
+//! `cargo bench -p idempotent-benches` runs every case in one go and prints one table. Absolute figures are those
+//! of the machine; the ratios are what is judged. README.md says what is measured and how.
+
+pub mod cases;
+pub mod machine;
+pub mod rounds;
+pub mod table;
+pub mod work;
+
+mod by_hand;
+mod ours;

@@ -1,0 +1,192 @@
+//! The cases, in the order of the table.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use idempotent_conformance::{PostgresOptions, PostgresServer};
+use idempotent_runtime::Runtime;
+
+use crate::by_hand::{Does, memory, postgres, sqlite};
+use crate::ours::Ours;
+use crate::rounds::{Load, Plan, Side, compare, populate};
+use crate::table::{Case, Target};
+use crate::{machine, table};
+
+/// The pool of both sides where a target is set, and the default of this crate.
+const POOLS: [u32; 2] = [32, 6];
+/// Finished operations that replays pick from.
+const REPLAYED: u64 = 4_096;
+/// Between the first operations of two cases on one table.
+const STRIDE: u64 = 1_000_000_000;
+
+type Failed = Box<dyn Error>;
+
+const PLAN: Plan = Plan { rounds: 25, slice: Duration::from_millis(120) };
+
+/// Runs the cases whose name contains one of `wanted`, or all, and prints the table.
+///
+/// # Errors
+///
+/// If a server or a file cannot be opened. A target that is missed is no error: the table says so.
+pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
+    // `cargo bench` adds `--bench`.
+    let wanted = Wanted(wanted.filter(|name| !name.starts_with("--")).collect());
+    let directory = tempfile::tempdir()?;
+    machine::facts(directory.path()).iter().for_each(|fact| table::fact(fact));
+    let server = if wanted.any_of(&["postgres first run", "postgres replay"]) {
+        let server = PostgresOptions::default().durable(true).start()?;
+        on_the_server(&server).await?.iter().for_each(|fact| table::fact(fact));
+        Some(server)
+    } else {
+        None
+    };
+    table::fact(&format!(
+        "rounds    {} of about {:?} a side, A B B A …; ratio: the median round (smallest–largest)",
+        PLAN.rounds, PLAN.slice
+    ));
+    table::head();
+    if let Some(server) = &server {
+        on_postgres(&wanted, server).await?;
+    }
+    on_sqlite(&wanted, directory.path()).await?;
+    in_memory(&wanted).await?;
+    Ok(())
+}
+
+/// Which cases are run.
+struct Wanted(Vec<String>);
+
+impl Wanted {
+    fn has(&self, case: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|name| case.contains(name.as_str()))
+    }
+
+    fn any_of(&self, cases: &[&str]) -> bool {
+        cases.iter().any(|case| self.has(case))
+    }
+}
+
+/// Measures one case and prints its line.
+async fn measure<A: Side, B: Side>(
+    wanted: &Wanted,
+    case: Case,
+    load: Load,
+    ours: impl AsyncFn() -> A,
+    by_hand: impl AsyncFn() -> B,
+) {
+    if wanted.has(case.what) {
+        let seen = compare(PLAN, load, ours, by_hand).await;
+        table::line(&case, &seen);
+    }
+}
+
+/// What decides how fast a server can be.
+async fn on_the_server(server: &PostgresServer) -> Result<Vec<String>, Failed> {
+    let pool = postgres::open(&server.url(), 1).await?;
+    let settings = "SELECT current_setting('server_version'), current_setting('fsync'),
+                    current_setting('synchronous_commit'), current_setting('shared_buffers')";
+    let (version, fsync, commit, buffers): (String, String, String, String) =
+        sqlx::query_as(settings).fetch_one(&pool).await?;
+    pool.close().await;
+    Ok(vec![format!(
+        "postgres  {version} on this machine, fsync {fsync}, synchronous_commit {commit}, \
+         shared_buffers {buffers}"
+    )])
+}
+
+async fn on_postgres(wanted: &Wanted, server: &PostgresServer) -> Result<(), Failed> {
+    let mut first = STRIDE;
+    for pool_size in POOLS {
+        let builder = Runtime::builder("bench").url(server.url()).pool_size(pool_size);
+        let ours = Ours { runtime: builder.connect().await? };
+        let pool = postgres::open(&server.url(), pool_size).await?;
+        let by_hand = |does| postgres::ByHand { pool: pool.clone(), does };
+        if wanted.has("postgres replay") && pool_size == POOLS[0] {
+            populate(&ours, 0, REPLAYED).await;
+            populate(&by_hand(Does::FirstRun), 0, REPLAYED).await;
+        }
+        let cases = [
+            ("postgres first run", Does::FirstRun, 1, 0.75),
+            ("postgres first run", Does::FirstRun, 64, 0.75),
+            ("postgres replay", Does::Replay, 1, 0.6),
+            ("postgres replay", Does::Replay, 64, 0.7),
+        ];
+        for (what, does, callers, least) in cases {
+            let target = if pool_size == POOLS[0] {
+                Target::ThroughputAtLeast(least)
+            } else {
+                Target::Reported
+            };
+            let case = Case { what, callers, pool: Some(pool_size), target };
+            let load = load(does, callers, &mut first);
+            measure(wanted, case, load, async || ours.clone(), async || by_hand(does)).await;
+        }
+        ours.runtime.shutdown(Duration::from_secs(1)).await;
+        pool.close().await;
+    }
+    Ok(())
+}
+
+async fn on_sqlite(wanted: &Wanted, directory: &Path) -> Result<(), Failed> {
+    if !wanted.any_of(&["sqlite first run", "sqlite replay"]) {
+        return Ok(());
+    }
+    let mut first = STRIDE;
+    for pool_size in POOLS {
+        let file = directory.join(format!("ours-{pool_size}.db"));
+        let url = format!("sqlite://{}", file.display());
+        let builder = Runtime::builder("bench").url(url).pool_size(pool_size);
+        let ours = Ours { runtime: builder.connect().await? };
+        let file = directory.join(format!("by-hand-{pool_size}.db"));
+        let pool = sqlite::open(&file, pool_size).await?;
+        let by_hand = |does| sqlite::ByHand { pool: pool.clone(), does };
+        if wanted.has("sqlite replay") {
+            populate(&ours, 0, REPLAYED).await;
+            populate(&by_hand(Does::FirstRun), 0, REPLAYED).await;
+        }
+        let cases = [
+            ("sqlite first run", Does::FirstRun, 1, Target::ThroughputAtLeast(0.9)),
+            ("sqlite first run", Does::FirstRun, 64, Target::ThroughputAtLeast(1.5)),
+            ("sqlite replay", Does::Replay, 1, Target::Reported),
+            ("sqlite replay", Does::Replay, 64, Target::Reported),
+        ];
+        for (what, does, callers, target) in cases {
+            let target = if pool_size == POOLS[0] { target } else { Target::Reported };
+            let case = Case { what, callers, pool: Some(pool_size), target };
+            let load = load(does, callers, &mut first);
+            measure(wanted, case, load, async || ours.clone(), async || by_hand(does)).await;
+        }
+        ours.runtime.shutdown(Duration::from_secs(1)).await;
+        pool.close().await;
+    }
+    Ok(())
+}
+
+async fn in_memory(wanted: &Wanted) -> Result<(), Failed> {
+    let cases = [
+        ("memory first run, time", 1, Target::TimeAtMost(4.0)),
+        ("memory first run, time", 64, Target::TimeAtMost(4.0)),
+    ];
+    for (what, callers, target) in cases {
+        let case = Case { what, callers, pool: None, target };
+        let load = Load { callers, first: 0, replay_of: None };
+        // A fresh map each round, or the later rounds would measure how maps grow.
+        measure(wanted, case, load, empty_memory, async || memory::ByHand::default()).await;
+    }
+    Ok(())
+}
+
+async fn empty_memory() -> Ours {
+    let connected = Runtime::connect("bench", "memory:").await;
+    Ours { runtime: connected.expect("memory needs nothing") }
+}
+
+/// First runs take numbers of their own; replays take those that were populated.
+fn load(does: Does, callers: u64, first: &mut u64) -> Load {
+    if does == Does::Replay {
+        return Load { callers, first: 0, replay_of: Some(REPLAYED) };
+    }
+    *first += STRIDE;
+    Load { callers, first: *first, replay_of: None }
+}

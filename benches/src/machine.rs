@@ -1,0 +1,68 @@
+//! What the figures depend on.
+
+use std::fs;
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+/// One line a fact.
+#[must_use]
+pub fn facts(directory: &Path) -> Vec<String> {
+    let first_of = |path: &str| {
+        fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).unwrap_or_default()
+    };
+    let cpuinfo = first_of("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    vec![
+        format!("machine   {cores} cores, {}", model.trim_start_matches([' ', '\t', ':'])),
+        format!("system    Linux {}", first_of("/proc/sys/kernel/osrelease")),
+        format!("load      {} (others included)", first_of("/proc/loadavg")),
+        format!("disk      one fdatasync of a page takes {:.2?}", fdatasync(directory)),
+        format!("toolchain {}, profile `bench`", rustc()),
+        format!("crates    sqlx {}, tokio {}", locked("sqlx"), locked("tokio")),
+    ]
+}
+
+/// The processor time of this process's threads so far, to the nanosecond. Threads that have ended are not in it.
+#[must_use]
+pub fn processor_time() -> Duration {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanoseconds = threads.filter_map(|thread| {
+        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        schedstat.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
+fn rustc() -> String {
+    let output = Command::new("rustc").arg("--version").output();
+    output.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// The version of a package as locked.
+fn locked(package: &str) -> &'static str {
+    let name = format!("name = \"{package}\"\nversion = \"");
+    LOCK.split_once(&name).and_then(|(_, rest)| rest.split('"').next()).unwrap_or("?")
+}
+
+/// The median time of making one page durable in this directory.
+fn fdatasync(directory: &Path) -> Duration {
+    let page = [7_u8; 4_096];
+    let once = |file: &mut fs::File| {
+        file.rewind()?;
+        file.write_all(&page)?;
+        #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
+        let began = Instant::now();
+        file.sync_data()?;
+        Ok::<_, std::io::Error>(began.elapsed())
+    };
+    let mut took: Vec<Duration> = tempfile::tempfile_in(directory)
+        .map(|mut file| (0..50).filter_map(|_| once(&mut file).ok()).collect())
+        .unwrap_or_default();
+    took.sort();
+    took.get(took.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,79 @@
+//! One table, a line as soon as its case is measured.
+
+#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+
+use crate::rounds::Comparison;
+
+/// What is asked of a case.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// Our throughput over theirs is at least this.
+    ThroughputAtLeast(f64),
+    /// Our time over theirs is at most this.
+    TimeAtMost(f64),
+    /// Nothing; the figure is reported beside the others.
+    Reported,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Store and kind of call.
+    pub what: &'static str,
+    /// Callers at once.
+    pub callers: u64,
+    /// Connections of each side.
+    pub pool: Option<u32>,
+    /// What is asked of it.
+    pub target: Target,
+}
+
+/// Prints a line above the table.
+pub fn fact(line: &str) {
+    println!("{line}");
+}
+
+/// Prints the head.
+pub fn head() {
+    println!();
+    println!(
+        "{:<22} {:>7} {:>4} {:>11} {:>11}  {:>5} {:>13}  {:>6} {:>6} {:>5} {:>9}",
+        "",
+        "callers",
+        "pool",
+        "idempotent",
+        "by hand",
+        "ratio",
+        "(min–max)",
+        "target",
+        "",
+        "cpu",
+        "calls"
+    );
+}
+
+/// Prints the line of a case.
+pub fn line(case: &Case, seen: &Comparison) {
+    let Comparison { ours, by_hand, ratio: [min, median, max], cpu_ratio, rounds, calls } = seen;
+    let (ratio, target, passed) = match case.target {
+        Target::ThroughputAtLeast(least) => {
+            ([*min, *median, *max], format!("≥ {least}"), Some(*median >= least))
+        }
+        Target::TimeAtMost(most) => {
+            // A throughput of a quarter is a time of four.
+            let ratio = [1.0 / max, 1.0 / median, 1.0 / min];
+            (ratio, format!("≤ {most}"), Some(ratio[1] <= most))
+        }
+        Target::Reported => ([*min, *median, *max], String::new(), None),
+    };
+    let verdict = passed.map_or("", |passed| if passed { "PASS" } else { "MISS" });
+    let pool = case.pool.map_or_else(String::new, |pool| pool.to_string());
+    let range = format!("({:.2}–{:.2})", ratio[0], ratio[2]);
+    println!(
+        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {by_hand:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu_ratio:>5.2} {:>9}",
+        case.what,
+        case.callers,
+        ratio[1],
+        format!("{rounds}×{calls}"),
+    );
+}
