@@ -10,7 +10,7 @@ use crate::spec::{Parameter, Spec};
 mod body;
 mod checks;
 mod fingerprint;
-mod key;
+pub(crate) mod key;
 mod policy;
 
 // Input:
@@ -104,7 +104,7 @@ fn operation(spec: &Spec) -> TokenStream {
 }
 
 /// `::idempotent_runtime::__private::name`, reported at `span`.
-fn private(span: Span, name: &str) -> TokenStream {
+pub(crate) fn private(span: Span, name: &str) -> TokenStream {
     let span = Span::mixed_site().located_at(span);
     let name = Ident::new(name, span);
     quote_spanned!(span=> ::idempotent_runtime::__private::#name)

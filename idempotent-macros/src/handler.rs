@@ -81,7 +81,7 @@ impl Function {
                 FnArg::Receiver(receiver) => &mut receiver.attrs,
                 FnArg::Typed(typed) => &mut typed.attrs,
             };
-            attributes.retain(|attribute| mark(attribute).is_none());
+            attributes.retain(|it| mark(it).is_none() && !is_conditional_mark(it));
         }
         self
     }
@@ -102,6 +102,14 @@ pub(crate) fn mark(attribute: &Attribute) -> Option<Mark> {
     } else {
         None
     }
+}
+
+/// `#[cfg_attr(.., context)]`.
+pub(crate) fn is_conditional_mark(attribute: &Attribute) -> bool {
+    let mentions = |name| {
+        pattern::mentions(&attribute.meta, &proc_macro2::Ident::new(name, Span::call_site()))
+    };
+    attribute.path().is_ident("cfg_attr") && (mentions("context") || mentions("transaction"))
 }
 
 pub(crate) fn is_idempotent(attribute: &Attribute) -> bool {

@@ -12,6 +12,7 @@ mod expand;
 mod fallback;
 mod generate;
 mod handler;
+mod key;
 mod spec;
 mod template;
 
@@ -305,6 +306,27 @@ pub fn idempotent(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(item: TokenStream) -> TokenStream {
     derive::key_part(item.into()).into()
+}
+
+/// Renders a key as a handler would: `Result<String, Error>`.
+///
+/// The template is that of the attribute; a placeholder begins with a variable. Use it to find the execution of an operation:
+///
+/// ```
+/// use idempotent_runtime::{Error, key};
+///
+/// # fn main() -> Result<(), Error> {
+/// let order_id = "A 17";
+/// assert_eq!(key!("charge:{order_id}")?, "charge:A%2017");
+///
+/// let order_id = "";
+/// assert!(matches!(key!("charge:{order_id}"), Err(Error::EmptyKeyPart { .. })));
+/// # Ok(())
+/// # }
+/// ```
+#[proc_macro]
+pub fn key(input: TokenStream) -> TokenStream {
+    key::key(input.into()).into()
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ impl Spec {
     fn template(args: &mut Args, errors: &mut Errors) -> Option<Template> {
         let singleton = args.singleton.get().is_some();
         match args.key.take() {
-            Some(literal) => Some(Template::parse(literal, singleton, errors)),
+            Some(literal) => Some(Template::parse(literal, Some(singleton), errors)),
             None => {
                 if !args.key_is_written {
                     errors.at_span(

@@ -47,8 +47,9 @@ pub(crate) enum Step {
 }
 
 impl Template {
-    /// Reads the literal; mistakes go to `errors`, and what is readable comes back.
-    pub(crate) fn parse(literal: LitStr, singleton: bool, errors: &mut Errors) -> Self {
+    /// Reads the literal; mistakes go to `errors`, and what is readable comes back. Without `singleton`
+    /// it does not matter whether there is a placeholder.
+    pub(crate) fn parse(literal: LitStr, singleton: Option<bool>, errors: &mut Errors) -> Self {
         let mut refuse = |reason: String| errors.at(&literal, reason);
         let mut parts = Vec::new();
         let source = literal.value();
@@ -162,17 +163,17 @@ fn may_be_in_a_value(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%')
 }
 
-fn check_singleton(parts: &[Part], singleton: bool, refuse: &mut impl FnMut(String)) {
+fn check_singleton(parts: &[Part], singleton: Option<bool>, refuse: &mut impl FnMut(String)) {
     let named = parts.iter().any(|part| matches!(part, Part::Placeholder(_)));
     if parts.is_empty() {
         refuse("the key is empty; write `key = \"charge:{payment.order_id}\"`".to_owned());
-    } else if !named && !singleton {
+    } else if !named && singleton == Some(false) {
         refuse(
             "the key names no argument, so every call is one operation; write a placeholder such as \
              `{order_id}`, or add `singleton` if that is meant"
                 .to_owned(),
         );
-    } else if named && singleton {
+    } else if named && singleton == Some(true) {
         refuse(
             "the key names an argument, so it is not a `singleton`; remove one of the two"
                 .to_owned(),

@@ -111,7 +111,7 @@ pub fn separate(key: &mut KeyWriter<'_>) {
 
 /// A key, or a tenant, while it is rendered.
 #[derive(Debug)]
-pub(crate) struct KeyBuilder {
+pub struct KeyBuilder {
     text: String,
     /// What did not fit any more.
     dropped_bytes: usize,
@@ -126,17 +126,18 @@ impl KeyBuilder {
     }
 
     /// A key.
-    pub(crate) fn escaped() -> Self {
+    #[must_use]
+    pub fn escaped() -> Self {
         Self { escape: true, ..Self::plain() }
     }
 
     /// The next stretch of the template's text.
-    pub(crate) fn literal(&mut self, text: &'static str) {
+    pub fn literal(&mut self, text: &'static str) {
         self.push(text);
     }
 
     /// The next value.
-    pub(crate) fn part<T: KeyPart + ?Sized>(&mut self, placeholder: &'static str, value: &T) {
+    pub fn part<T: KeyPart + ?Sized>(&mut self, placeholder: &'static str, value: &T) {
         let begin = self.bytes();
         let mut writer = KeyWriter {
             value: begin,
@@ -158,7 +159,11 @@ impl KeyBuilder {
     }
 
     /// The text, or the first thing that is wrong with it.
-    pub(crate) fn finish(self) -> Result<String, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptyKeyPart`], [`Error::KeyHasNul`] or [`Error::KeyTooLong`].
+    pub fn finish(self) -> Result<String, Error> {
         let bytes = self.bytes();
         match self.refused {
             Some(refused) => Err(refused),

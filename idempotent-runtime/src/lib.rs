@@ -134,7 +134,7 @@ pub use clock::{Clock, SystemClock};
 pub use error::{Disposition, Error, ErrorKind};
 pub use execution::provider_key;
 pub use handler::{Handler, handlers};
-pub use idempotent_macros::{KeyPart, idempotent};
+pub use idempotent_macros::{KeyPart, idempotent, key};
 pub use identity::ProviderKey;
 pub use key::{IssuedAt, KeyPart, KeyWriter, OperationKey, ParseOperationKeyError};
 pub use observe::{Answer, Observed, observe};

@@ -7,7 +7,8 @@ pub use crate::handler::{Handler, Registration};
 pub use crate::argument::{IntoTask, Payload, into_task, returned};
 pub use crate::execute::{Call, call, call_plain};
 pub use crate::key::{
-    FloatInKey, InstantInKey, KeyPart, KeyWriter, ListInKey, NumberAsInstant, OptionInKey, separate,
+    FloatInKey, InstantInKey, KeyBuilder, KeyPart, KeyWriter, ListInKey, NumberAsInstant,
+    OptionInKey, separate,
 };
 pub use crate::operation::Operation;
 pub use crate::outcome::{Codec, Outcome, Terminal, Verdict, terminal};

@@ -8,7 +8,7 @@ use syn::{Index, Member};
 use super::operation_ident;
 use crate::handler::pattern;
 use crate::spec::Spec;
-use crate::template::{Part, Placeholder, Root, Step};
+use crate::template::{Part, Root, Step};
 
 pub(super) fn parts(spec: &Spec) -> TokenStream {
     let span = Span::mixed_site().located_at(spec.template.literal.span());
@@ -17,7 +17,7 @@ pub(super) fn parts(spec: &Spec) -> TokenStream {
         Part::Text(text) => quote_spanned!(span=> #operation.key_literal(#text);),
         Part::Placeholder(placeholder) => {
             let text = &placeholder.text;
-            let value = value(spec, placeholder, span);
+            let value = value(&root(spec, &placeholder.root, span), &placeholder.steps, span);
             quote_spanned!(span=> #operation.key_part(#text, &#value);)
         }
     });
@@ -26,10 +26,9 @@ pub(super) fn parts(spec: &Spec) -> TokenStream {
 
 /// The placeholder as an expression, all of it at the literal: members that were looked up at the
 /// call site would make rustc suggest to edit the literal.
-fn value(spec: &Spec, placeholder: &Placeholder, span: Span) -> TokenStream {
-    let root = root(spec, &placeholder.root, span);
+pub(crate) fn value(root: &Ident, steps: &[Step], span: Span) -> TokenStream {
     let mut value = quote_spanned!(span=> #root);
-    for step in &placeholder.steps {
+    for step in steps {
         value = match step {
             Step::Field(name) => {
                 let member = Member::Named(Root::ident(name, span));

@@ -9,7 +9,7 @@ use super::{Parameter, Receiver};
 use crate::args::OnDrop;
 use crate::errors::Errors;
 use crate::handler::lifetimes::{self, is_static};
-use crate::handler::{Mark, mark, pattern};
+use crate::handler::{Mark, is_conditional_mark, mark, pattern};
 
 pub(super) fn check(
     signature: &Signature,
@@ -71,6 +71,13 @@ pub(super) fn is_of_async_trait(name: &Ident, boxed: bool) -> bool {
 fn check_marks(attributes: &[Attribute], errors: &mut Errors) -> bool {
     let mut context = false;
     for attribute in attributes {
+        if is_conditional_mark(attribute) {
+            errors.at(
+                attribute,
+                "a mark cannot depend on a `cfg`: it decides what the operation is; write it always",
+            );
+            context = true;
+        }
         match mark(attribute) {
             Some(Mark::Context) if !matches!(attribute.meta, Meta::Path(_)) => {
                 errors.at(attribute, "`#[context]` takes no arguments; write `#[context]`");

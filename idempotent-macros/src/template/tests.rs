@@ -7,7 +7,7 @@ use crate::errors::Errors;
 fn parse(source: &str) -> Result<Template, String> {
     let mut errors = Errors::new();
     let literal = LitStr::new(source, Span::call_site());
-    let template = Template::parse(literal, !source.contains('{'), &mut errors);
+    let template = Template::parse(literal, None, &mut errors);
     errors.finish().map(|()| template).map_err(|error| {
         let messages: Vec<_> = error.into_iter().map(|it| it.to_string()).collect();
         messages.join("\n")
@@ -118,4 +118,17 @@ fn names_of_what_changes_are_refused() {
     ] {
         assert!(parse(&format!("{{{name}}}")).is_ok(), "{name}");
     }
+}
+
+#[test]
+fn a_singleton_is_what_names_nothing() {
+    let parse = |source, singleton| {
+        let mut errors = Errors::new();
+        Template::parse(LitStr::new(source, Span::call_site()), singleton, &mut errors);
+        errors.finish().is_ok()
+    };
+    assert!(parse("nightly", Some(true)) && !parse("nightly", Some(false)));
+    assert!(parse("{a}", Some(false)) && !parse("{a}", Some(true)));
+    assert!(parse("nightly", None) && parse("{a}", None));
+    assert!(!parse("", None) && !parse("", Some(true)));
 }
