@@ -9,6 +9,7 @@ use idempotent_runtime::store::Store;
 use idempotent_runtime::{Runtime, testing};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::task::JoinSet;
 
 use crate::handler::{Order, Shop, answered, fulfil};
 use crate::ledger::{Answer, Event, Ledger};
@@ -124,14 +125,17 @@ async fn work(config: &Config) {
         .expect("the runtime connects");
     let shop = Shop::new(ledger, config.process, config.seed, lease * 2);
     let shop = Arc::new(shop);
+    let mut served = JoinSet::new();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     // A test that is gone ends the input, too.
     while let Ok(Some(line)) = lines.next_line().await {
         let delivery: Delivery = serde_json::from_str(&line).expect("a delivery");
         let (runtime, shop) = (runtime.clone(), Arc::clone(&shop));
-        drop(tokio::spawn(async move { serve(&runtime, delivery, shop).await }));
+        served.spawn(async move { serve(&runtime, delivery, shop).await });
+        while served.try_join_next().is_some() {}
     }
     runtime.shutdown(Duration::from_secs(1)).await;
+    served.join_all().await;
 }
 
 async fn serve(runtime: &Runtime, delivery: Delivery, shop: Arc<Shop>) {

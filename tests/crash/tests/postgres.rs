@@ -1,8 +1,12 @@
-//! The loops on PostgreSQL, on a private server.
+//! Killed, stopped and interrupted on PostgreSQL, on a private server.
 #![cfg(feature = "postgres")]
 
+#[path = "common/handlers.rs"]
+mod handlers;
 #[path = "common/loops.rs"]
 mod loops;
+#[path = "common/processes.rs"]
+mod processes;
 
 use idempotent_conformance::{Database, PostgresServer};
 use idempotent_crash::Scratch;
@@ -11,16 +15,79 @@ fn database() -> Database {
     PostgresServer::shared().fresh_database().expect("a database can be created")
 }
 
-#[test]
-fn killed_and_stopped_workers_leave_every_order_done_once() {
+/// Tells a story on a fresh database.
+fn on_postgres(story: impl FnOnce(&Scratch, &str)) {
+    let _alone = loops::alone();
     let database = database();
-    loops::faults(&Scratch::fresh("postgres"), database.url());
+    story(&Scratch::fresh("postgres"), database.url());
 }
 
 #[test]
 fn the_checker_catches_planted_bugs() {
+    let _alone = loops::alone();
     loops::planted(|_| {
         let database = database();
         (database.url().to_owned(), database)
+    });
+}
+
+#[test]
+fn killed_and_stopped_workers_leave_every_order_done_once() {
+    on_postgres(loops::faults);
+}
+
+#[test]
+fn poisoned_orders_end_in_review() {
+    on_postgres(loops::poisoned);
+}
+
+#[test]
+fn a_zombie_cannot_complete() {
+    on_postgres(processes::a_zombie_cannot_complete);
+}
+
+#[test]
+fn a_zombie_cannot_release() {
+    on_postgres(processes::a_zombie_cannot_release);
+}
+
+#[test]
+fn a_killed_claim_lapses_with_its_lease() {
+    on_postgres(processes::a_killed_claim_lapses_with_its_lease);
+}
+
+#[test]
+fn a_long_body_is_renewed() {
+    on_postgres(processes::a_long_body_is_renewed);
+}
+
+#[test]
+fn a_reaped_owner_cannot_complete() {
+    on_postgres(processes::a_reaped_owner_cannot_complete);
+}
+
+#[test]
+fn a_rolling_restart_runs_everything_once() {
+    on_postgres(processes::a_rolling_restart_runs_everything_once);
+}
+
+#[test]
+fn reapers_leave_what_is_completed() {
+    on_postgres(|scratch, url| {
+        handlers::run(handlers::reapers_leave_what_is_completed(scratch, url))
+    });
+}
+
+#[test]
+fn callers_that_leave_harm_nobody() {
+    on_postgres(|scratch, url| {
+        handlers::run(handlers::callers_that_leave_harm_nobody(scratch, url))
+    });
+}
+
+#[test]
+fn twenty_handlers_share_two_connections() {
+    on_postgres(|scratch, url| {
+        handlers::run(handlers::twenty_handlers_share_two_connections(scratch, url))
     });
 }

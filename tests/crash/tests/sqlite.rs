@@ -1,18 +1,83 @@
-//! The loops on SQLite.
+//! Killed, stopped and interrupted on SQLite.
 #![cfg(feature = "sqlite")]
 
+#[path = "common/handlers.rs"]
+mod handlers;
 #[path = "common/loops.rs"]
 mod loops;
+#[path = "common/processes.rs"]
+mod processes;
 
 use idempotent_crash::Scratch;
 
-#[test]
-fn killed_and_stopped_workers_leave_every_order_done_once() {
+/// Tells a story on a fresh file.
+fn on_sqlite(story: impl FnOnce(&Scratch, &str)) {
+    let _alone = loops::alone();
     let scratch = Scratch::fresh("sqlite");
-    loops::faults(&scratch, &scratch.sqlite_url());
+    story(&scratch, &scratch.sqlite_url());
 }
 
 #[test]
 fn the_checker_catches_planted_bugs() {
+    let _alone = loops::alone();
     loops::planted(|scratch| (scratch.sqlite_url(), ()));
+}
+
+#[test]
+fn killed_and_stopped_workers_leave_every_order_done_once() {
+    on_sqlite(loops::faults);
+}
+
+#[test]
+fn poisoned_orders_end_in_review() {
+    on_sqlite(loops::poisoned);
+}
+
+#[test]
+fn a_zombie_cannot_complete() {
+    on_sqlite(processes::a_zombie_cannot_complete);
+}
+
+#[test]
+fn a_zombie_cannot_release() {
+    on_sqlite(processes::a_zombie_cannot_release);
+}
+
+#[test]
+fn a_killed_claim_lapses_with_its_lease() {
+    on_sqlite(processes::a_killed_claim_lapses_with_its_lease);
+}
+
+#[test]
+fn a_long_body_is_renewed() {
+    on_sqlite(processes::a_long_body_is_renewed);
+}
+
+#[test]
+fn a_reaped_owner_cannot_complete() {
+    on_sqlite(processes::a_reaped_owner_cannot_complete);
+}
+
+#[test]
+fn a_rolling_restart_runs_everything_once() {
+    on_sqlite(processes::a_rolling_restart_runs_everything_once);
+}
+
+#[test]
+fn reapers_leave_what_is_completed() {
+    on_sqlite(|scratch, url| {
+        handlers::run(handlers::reapers_leave_what_is_completed(scratch, url))
+    });
+}
+
+#[test]
+fn callers_that_leave_harm_nobody() {
+    on_sqlite(|scratch, url| handlers::run(handlers::callers_that_leave_harm_nobody(scratch, url)));
+}
+
+#[test]
+fn twenty_handlers_share_two_connections() {
+    on_sqlite(|scratch, url| {
+        handlers::run(handlers::twenty_handlers_share_two_connections(scratch, url))
+    });
 }

@@ -1,17 +1,17 @@
 //! Faults at random moments: the same loops on both databases.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idempotent_crash::worker::{self, NAMESPACE};
 use idempotent_crash::{
-    Database, Fact, Fleet, Order, Plan, Plant, Report, Scratch, Script, Shop, Tally, Violation,
-    check,
+    Database, Fact, Fleet, Order, Plan, Plant, Receipt, Refusal, Report, Row, Scratch, Script,
+    Shop, Tally, Violation, check, fulfil,
 };
-use idempotent_runtime::Runtime;
+use idempotent_runtime::{Error, Runtime};
 
-/// One loop at a time: each wants the machine.
+/// One test at a time: each wants the machine, and some the clock.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,7 +69,6 @@ pub(crate) fn run(plan: Plan) -> (Tally, Report) {
 
 /// The main loop: faults until there are enough of them, and no violation.
 pub(crate) fn faults(scratch: &Scratch, url: &str) {
-    let _alone = alone();
     let plan = plan(scratch, url);
     let seed = plan.seed;
     let (kills, stops) = (plan.kills, plan.stops);
@@ -97,10 +96,9 @@ fn broken_by(plant: Plant) -> &'static [Fact] {
 
 /// Runs a short loop with each bug planted in the workers' stores: the checker names what the bug breaks.
 pub(crate) fn planted<D>(database: impl Fn(&Scratch) -> (String, D)) {
-    let _alone = alone();
     for plant in Plant::ALL {
         assert!(
-            (0..ROUNDS_MAX).any(|round| caught(plant, round, &database)),
+            (0..ROUNDS_MAX).any(|round| is_caught(plant, round, &database)),
             "{plant:?} was not caught in {ROUNDS_MAX} rounds"
         );
     }
@@ -109,14 +107,88 @@ pub(crate) fn planted<D>(database: impl Fn(&Scratch) -> (String, D)) {
 /// A bug that shows only when a process is stopped in the right moment may need more than one round.
 const ROUNDS_MAX: u64 = 4;
 
-fn caught<D>(plant: Plant, round: u64, database: impl Fn(&Scratch) -> (String, D)) -> bool {
+fn is_caught<D>(plant: Plant, round: u64, database: impl Fn(&Scratch) -> (String, D)) -> bool {
     let scratch = Scratch::fresh("planted");
     // Kept until the workers are gone.
     let (url, _database) = database(&scratch);
     let usual = plan(&scratch, &url);
     let seed = usual.seed + round;
+    // What only a zombie does, only a stop brings about.
+    let stops = if matches!(plant, Plant::GuardRemoved | Plant::TokenDropped) { 8 } else { 0 };
     let (tally, report) =
-        run(Plan { plant: Some(plant), kills: 3, stops: 8, orders: 100, seed, ..usual });
+        run(Plan { plant: Some(plant), kills: 1, stops, orders: 100, seed, ..usual });
     println!("{plant:?}, seed {seed}: {tally:?}\n{report}");
     broken_by(plant).iter().any(|fact| report.violates(*fact))
+}
+
+/// Orders that kill every process that runs them end in review, and a person settles them.
+pub(crate) fn poisoned(scratch: &Scratch, url: &str) {
+    const ORDERS: u64 = 4;
+    let poison = Plan {
+        workers: 2,
+        kills: 0,
+        stops: 0,
+        orders: ORDERS,
+        max_crashes: 2,
+        script: Script::Kills,
+        ..plan(scratch, url)
+    };
+    let ledger = poison.ledger.clone();
+    let (tally, ended) = Fleet::run(poison);
+    assert_eq!(ended, Ok(()));
+    // Workers share processes, so that one death may be the crash of several orders.
+    assert!(tally.deaths >= 3, "{tally:?}");
+    let tokio = tokio::runtime::Runtime::new().unwrap();
+    tokio.block_on(async {
+        let rows = Database::connect(url).await.rows().await;
+        let given_up = |row: &Row| (row.state, row.attempts, row.crashes) == (5, 3, 3);
+        assert!(rows.len() == 4 && rows.iter().all(given_up), "{rows:?}");
+        settle(&ledger, url).await;
+    });
+}
+
+/// Settles four orders in review.
+async fn settle(ledger: &Path, url: &str) {
+    let runtime = Runtime::builder(NAMESPACE).url(url).connect().await.unwrap();
+    let shop = Arc::new(Shop::quick(ledger, 0).unwrap());
+    let call = async |number| {
+        let order = Order { number, script: Script::Kills };
+        runtime.scope(fulfil(order, Arc::clone(&shop))).await
+    };
+    let review = runtime.review();
+    let held = review.list(None, 10).await.unwrap();
+    assert_eq!(held.len(), 4);
+    for held in &held {
+        let number = held.identity.key.as_deref().and_then(|key| key.strip_prefix("order:"));
+        let number = number.and_then(|number| number.parse().ok()).unwrap();
+        let refused = call(number).await.unwrap_err();
+        assert!(matches!(refused, Refusal::Runtime(Error::NeedsReview { .. })), "{refused:?}");
+        let receipt = Receipt { order: number, nonce: "found at the bank".to_owned() };
+        match number {
+            1 | 2 => {
+                review.mark_completed(held, &receipt, "ada: it happened").await.unwrap();
+                assert_eq!(call(number).await.unwrap(), receipt);
+            }
+            3 => {
+                let declined = Refusal::Declined(receipt);
+                review.mark_failed(held, &declined, "ada: it will not be done").await.unwrap();
+                let refused = call(number).await.unwrap_err();
+                assert!(matches!(refused, Refusal::Declined(_)), "{refused:?}");
+            }
+            _ => {
+                // The last body could still be alive, for all the store knows, until its `max_runtime` is over.
+                let early = review.retry(held, "ada: try again").await.unwrap_err();
+                assert!(matches!(early, Error::NotDue { .. }), "{early:?}");
+                continue;
+            }
+        }
+        let twice = review.retry(held, "bob: no, again").await.unwrap_err();
+        assert!(matches!(twice, Error::Stale), "{twice:?}");
+    }
+    let left = review.list(None, 10).await.unwrap();
+    assert_eq!(
+        left.iter().map(|held| held.identity.key.as_deref()).collect::<Vec<_>>(),
+        [Some("order:4")]
+    );
+    runtime.shutdown(Duration::ZERO).await;
 }
