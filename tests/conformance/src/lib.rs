@@ -10,3 +10,6 @@ mod postgres_server;
 pub mod sqlite;
 
 pub use postgres_server::{Database, PostgresOptions, PostgresServer, ServerError};
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod sql;

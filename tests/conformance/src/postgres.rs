@@ -11,11 +11,12 @@ use idempotent_runtime::testing::conformance::Factory;
 use idempotent_runtime::testing::postgres_store;
 use idempotent_runtime::{Clock, SystemClock};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Executor, PgPool};
+use sqlx::{AssertSqlSafe, Executor, PgPool};
 use tokio::sync::OnceCell;
 
 use crate::PostgresServer;
 use crate::model::Place;
+use crate::sql::Sql;
 
 /// A fresh schema in a database of the process's server, dropped with the value.
 ///
@@ -120,5 +121,13 @@ impl Place for PostgresFactory {
     fn now(&self) -> Micros {
         // The server runs on this machine.
         Micros(SystemClock::new().now_us())
+    }
+}
+
+#[async_trait]
+impl Sql for PostgresFactory {
+    async fn execute(&self, statements: &str) {
+        let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
+        self.pool.execute(statements).await.expect("the server takes it");
     }
 }

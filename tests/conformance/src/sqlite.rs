@@ -12,10 +12,11 @@ use idempotent_runtime::testing::conformance::Factory;
 use idempotent_runtime::testing::sqlite_store;
 use idempotent_runtime::{Clock, SystemClock};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{Executor, SqlitePool};
+use sqlx::{AssertSqlSafe, Executor, SqlitePool};
 use tokio::sync::OnceCell;
 
 use crate::model::Place;
+use crate::sql::Sql;
 
 /// A fresh directory with one SQLite file, removed when dropped.
 #[derive(Debug)]
@@ -118,5 +119,13 @@ impl Place for SqliteFactory {
 
     fn now(&self) -> Micros {
         Micros(SystemClock::new().now_us())
+    }
+}
+
+#[async_trait]
+impl Sql for SqliteFactory {
+    async fn execute(&self, statements: &str) {
+        let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
+        self.pool.execute(statements).await.expect("the file takes it");
     }
 }
