@@ -180,7 +180,7 @@ mutants! {
             StoredResult::Json(bytes) if bytes.is_empty() => {
                 StoredResult::Absent { reason: "empty".to_owned() }
             }
-            result => result.clone(),
+            StoredResult::Json(_) | StoredResult::Absent { .. } => request.result.clone(),
         };
         protocol::complete(record, &Completion { result, ..request.clone() }, now)
     } }
