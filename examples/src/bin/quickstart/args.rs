@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use lexopt::prelude::*;
 
 use crate::plan;
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 
 /// Parses a command line, the program's name first.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
-    parse_args(lexopt::Parser::from_iter(args)).context("try --help")
+    parse_args(lexopt::Parser::from_iter(args)).map_err(|error| anyhow!("{error:#}; try --help"))
 }
 
 fn parse_args(mut args: lexopt::Parser) -> Result<Command> {

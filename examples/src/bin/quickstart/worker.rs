@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use idempotent_runtime::{Runtime, idempotent, provider_key};
+use idempotent_runtime::{Disposition, Runtime, idempotent, provider_key};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -22,9 +22,9 @@ pub(crate) struct Delivery {
 
 /// Charges for a delivery once, however often it is delivered and wherever its workers die.
 ///
-/// The lease is short so that a killed worker's deliveries do not wait long. Workers are killed here for as long as
-/// the queue is not empty, so a delivery may see many crashes: they must not send it to review.
-#[idempotent(key = "bill:{delivery.delivery}", lease = "500ms", max_crashes = 1000)]
+/// Two settings suit a fleet that is killed all the time: a short lease, so that a killed worker's deliveries do not
+/// wait long, and many crashes before review.
+#[idempotent(key = "bill:{delivery.delivery}", lease = "1s", max_crashes = 1000)]
 async fn bill(delivery: Delivery, #[context] billing: Billing) -> Result<Receipt, BillError> {
     billing.charge(&delivery, &provider_key("charge")).await
 }
@@ -88,8 +88,14 @@ where
                 let charged = handler(delivery, billing.clone());
                 running.spawn(async move {
                     match charged.await {
-                        Ok(_) => answers.ack(tag).await,
-                        Err(error) => answers.dispose(tag, error.disposition()).await,
+                        Ok(_receipt) => answers.ack(tag).await,
+                        Err(error) => {
+                            let disposition = error.disposition();
+                            if disposition == Disposition::DeadLetter {
+                                eprintln!("a delivery is given up: {error}");
+                            }
+                            answers.settle(tag, disposition).await
+                        }
                     }
                 });
             }

@@ -51,7 +51,7 @@ async fn delivers_again_what_is_to_be_retried() {
     let mut worker = Subscription::open(broker.address()).await.unwrap();
     let Handed { tag, .. } = worker.next().await.unwrap().unwrap();
     let retry = Disposition::RetryAfter(Duration::from_millis(1));
-    worker.answers().dispose(tag, retry).await.unwrap();
+    worker.answers().settle(tag, retry).await.unwrap();
     assert_eq!(worker.next().await.unwrap().unwrap().tag, tag);
 }
 
@@ -60,6 +60,6 @@ async fn gives_up_what_its_worker_gives_up() {
     let broker = broker(1).await;
     let mut worker = Subscription::open(broker.address()).await.unwrap();
     let Handed { tag, .. } = worker.next().await.unwrap().unwrap();
-    worker.answers().dispose(tag, Disposition::DeadLetter).await.unwrap();
+    worker.answers().settle(tag, Disposition::DeadLetter).await.unwrap();
     assert_eq!(drained(&broker).await.dead, 1);
 }

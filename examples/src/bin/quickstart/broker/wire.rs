@@ -99,11 +99,11 @@ impl Subscription {
 impl Answers {
     /// The delivery is done.
     pub(crate) async fn ack(&self, tag: Tag) -> io::Result<()> {
-        self.dispose(tag, Disposition::Ack).await
+        self.settle(tag, Disposition::Ack).await
     }
 
     /// The delivery is done, to be delivered again, or given up.
-    pub(crate) async fn dispose(&self, tag: Tag, disposition: Disposition) -> io::Result<()> {
+    pub(crate) async fn settle(&self, tag: Tag, disposition: Disposition) -> io::Result<()> {
         let line = line(&Settled { tag, verdict: disposition.into() })?;
         self.writer.lock().await.write_all(&line).await
     }
