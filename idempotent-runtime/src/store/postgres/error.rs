@@ -63,7 +63,7 @@ pub(super) fn closed() -> StoreError {
 /// A failure of what was tried, e.g. `to claim`.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the driver's errors are many, and more may come"
+    reason = "the driver's errors that are left have no kind of their own"
 )]
 pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
     let (kind, hint) = match &error {
@@ -77,7 +77,12 @@ pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => (StoreErrorKind::Corrupt, ""),
         _ => (StoreErrorKind::Other, ""),
     };
-    StoreError::with_source(kind, format!("postgres failed {what}: {error}{hint}"), error)
+    // The driver's own text would end with a line of the server's source.
+    let text = error.as_database_error().map_or_else(
+        || error.to_string(),
+        |error| format!("{} ({})", error.message(), error.code().as_deref().unwrap_or("no code")),
+    );
+    StoreError::with_source(kind, format!("postgres failed {what}: {text}{hint}"), error)
 }
 
 /// Connection exceptions; the server is shutting down or starting, or it ended the session.

@@ -37,7 +37,8 @@ pub(in crate::store) fn judge(stored: Option<Stored>, table: &str) -> Result<(),
             "the schema in {table} has version {version} and this binary needs {READS}; run the migrations"
         ),
         Some(Stored { version, readable_by }) if readable_by > READS => format!(
-            "the schema in {table} has version {version}, readable by binaries that know {readable_by}; this one knows {READS}; deploy a newer one"
+            "the schema in {table} has version {version}, for binaries that know {readable_by} and later; this one \
+             knows {READS}; deploy a newer one"
         ),
         Some(_) => return Ok(()),
     };

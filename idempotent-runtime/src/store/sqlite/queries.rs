@@ -43,7 +43,6 @@ impl Queries {
         AssertSqlSafe(Arc::clone(statement)).into_sql_str()
     }
 
-    #[expect(clippy::too_many_lines, reason = "one statement after the other, and no branch")]
     pub(super) fn new(names: &Names) -> Self {
         let t = &names.execution;
         let record = list("e", RECORD);
@@ -71,11 +70,7 @@ impl Queries {
             )
             .into(),
             owned: format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3").into(),
-            complete: format!(
-                "UPDATE {t} SET state = ?2, result = ?3, result_format = ?4, reason = ?5, done_at = ?1
-                 WHERE id = ?6 AND owner = ?7 AND token = ?8 AND state = 1"
-            )
-            .into(),
+            complete: complete(t).into(),
             release: format!(
                 "UPDATE {t} SET state = ?1, not_before = coalesce(?2, not_before), reason = ?3
                  WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1"
@@ -87,12 +82,7 @@ impl Queries {
             )
             .into(),
             settle_retry: settle_retry(t).into(),
-            settle_result: format!(
-                "UPDATE {t} SET state = ?2, result = ?3, result_format = 1, token = max(token + 1, ?1),
-                   reason = ?4, done_at = ?1
-                 WHERE id = ?5 AND token = ?6 AND state = 5"
-            )
-            .into(),
+            settle_result: settle_result(t).into(),
             settle_early: format!(
                 "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND state = 5",
                 runtime_ends(MARGIN_MS)
@@ -158,12 +148,27 @@ fn take_over(t: &str) -> String {
     )
 }
 
+fn complete(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = ?2, result = ?3, result_format = ?4, reason = ?5, done_at = ?1
+         WHERE id = ?6 AND owner = ?7 AND token = ?8 AND state = 1"
+    )
+}
+
 fn settle_retry(t: &str) -> String {
     format!(
         "UPDATE {t} SET state = 2, token = max(token + 1, ?1), crashes = 0, not_before = NULL,
            reason = ?2, done_at = NULL
          WHERE id = ?3 AND token = ?4 AND state = 5 AND {} <= ?1",
         runtime_ends(MARGIN_MS)
+    )
+}
+
+fn settle_result(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = ?2, result = ?3, result_format = 1, token = max(token + 1, ?1),
+           reason = ?4, done_at = ?1
+         WHERE id = ?5 AND token = ?6 AND state = 5"
     )
 }
 

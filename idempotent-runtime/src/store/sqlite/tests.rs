@@ -188,7 +188,10 @@ async fn requests_that_share_a_transaction_fail_alone() {
     let store = bench.open().await;
     granted(&store, &claim(1, 1)).await;
     bench
-        .raw("CREATE TRIGGER refuse BEFORE INSERT ON idempotent_execution WHEN NEW.id = x'07070707070707070707070707070707' BEGIN SELECT RAISE(ABORT, 'no'); END")
+        .raw(
+            "CREATE TRIGGER refuse BEFORE INSERT ON idempotent_execution
+             WHEN NEW.id = x'07070707070707070707070707070707' BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
         .await
         .unwrap();
     let answers = futures(&store, (2..12).map(|id| claim(id, 1))).await;
