@@ -57,18 +57,17 @@ pub struct Observed<T> {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn observe<F: Future>(future: F) -> Observed<F::Output> {
-    OBSERVED
-        .scope(Cell::new(None), async {
-            let output = future.await;
-            Observed { output, answer: OBSERVED.with(Cell::get) }
-        })
-        .await
+pub fn observe<F: Future>(future: F) -> impl Future<Output = Observed<F::Output>> {
+    // Boxed, and before the block: it would hold the future twice, as what it captures and what it awaits.
+    let future = Box::pin(future);
+    OBSERVED.scope(Cell::new(None), async {
+        Observed { output: future.await, answer: OBSERVED.with(Cell::get) }
+    })
 }
 
 /// Runs a body: what it calls is nobody's answer but its own.
-pub(crate) async fn unobserved<F: Future>(body: F) -> F::Output {
-    OBSERVED.scope(Cell::new(None), body).await
+pub(crate) fn unobserved<F: Future>(body: F) -> impl Future<Output = F::Output> {
+    OBSERVED.scope(Cell::new(None), body)
 }
 
 /// Reports an answer to whoever observes this task.

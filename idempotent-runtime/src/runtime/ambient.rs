@@ -44,8 +44,9 @@ impl Runtime {
     /// # Cancel safety
     ///
     /// That of `future`.
-    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        SCOPED.scope(self.clone(), future).await
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        // Not an `async fn`: that would hold the future twice, as its argument and as what it awaits.
+        SCOPED.scope(self.clone(), future)
     }
 
     /// The innermost scope of this task.

@@ -69,10 +69,9 @@ pub(crate) async fn another_payload_is_refused_in_flight_and_when_finished(place
     }
     let refused = async |runtime: &Runtime| {
         let call = gated(1, 999, Arc::clone(&gate), runs.clone());
-        match runtime.scope(call).await.unwrap_err() {
-            Error::PayloadMismatch { fields } => assert_eq!(fields, ["amount"]),
-            other => panic!("{other}"),
-        }
+        let error = runtime.scope(call).await.unwrap_err();
+        let Error::PayloadMismatch { fields } = &error else { panic!("{error}") };
+        assert_eq!(*fields, ["amount"]);
     };
     refused(&one).await;
     refused(&other).await;
