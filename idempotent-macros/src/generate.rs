@@ -5,7 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{FnArg, Pat, PatIdent, Signature};
 
 use crate::handler::{Function, Shape, pattern};
-use crate::spec::{Parameter, Spec};
+use crate::spec::{Parameter, Spec, is_lint};
 
 mod body;
 mod checks;
@@ -68,6 +68,10 @@ fn outer_signature(signature: &Signature, parameters: &[Parameter]) -> Signature
         FnArg::Receiver(_) => None,
     });
     for (argument, parameter) in typed.zip(parameters) {
+        if parameter.fresh || parameter.borrowed.is_some() {
+            // They belong to the binding inside.
+            argument.attrs.retain(|attribute| !is_lint(attribute));
+        }
         if parameter.fresh {
             *argument.pat = Pat::Ident(PatIdent {
                 attrs: Vec::new(),

@@ -73,7 +73,8 @@ impl ToTokens for Function {
 }
 
 impl Function {
-    /// Takes our marks off the parameters, and a second `#[idempotent]` off the function.
+    /// Takes our marks and the documentation off the parameters, which rustc would refuse there, and a
+    /// second `#[idempotent]` off the function.
     pub(crate) fn without_marks(mut self) -> Self {
         self.attributes.retain(|attribute| !is_idempotent(attribute));
         for input in &mut self.signature.inputs {
@@ -81,7 +82,9 @@ impl Function {
                 FnArg::Receiver(receiver) => &mut receiver.attrs,
                 FnArg::Typed(typed) => &mut typed.attrs,
             };
-            attributes.retain(|it| mark(it).is_none() && !is_conditional_mark(it));
+            attributes.retain(|it| {
+                mark(it).is_none() && !is_conditional_mark(it) && !it.path().is_ident("doc")
+            });
         }
         self
     }
@@ -148,6 +151,9 @@ pub(crate) fn shape(signature: &Signature) -> Option<(Shape, ReturnType)> {
 
 /// `T` of `name<T>`.
 fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    if let Type::Group(group) = ty {
+        return argument_of(&group.elem, name);
+    }
     let Type::Path(path) = ty else { return None };
     let segment = path.path.segments.last()?;
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else {

@@ -17,6 +17,7 @@ mod parameters;
 mod policy;
 mod signature;
 
+pub(crate) use parameters::is_lint;
 pub(crate) use policy::Policy;
 
 /// The handler, checked.
@@ -47,6 +48,8 @@ pub(crate) struct Output {
 /// An argument of the handler.
 pub(crate) struct Parameter {
     pub(crate) cfg: Vec<Attribute>,
+    /// `#[allow(..)]` and its like.
+    pub(crate) lints: Vec<Attribute>,
     pub(crate) pattern: Pat,
     /// What the outer signature calls it.
     pub(crate) ident: Ident,

@@ -64,7 +64,7 @@ impl<R: Send + 'static> Call<R> {
     /// body has not started is released.
     pub async fn finish<F>(self, body: F) -> R
     where
-        F: Future<Output = R> + Send + 'static,
+        F: Future<Output = R> + Send + 'static, // if it cannot be, write `on_drop = abandon`
     {
         let Self { operation, codec } = self;
         let run = match admit(operation, codec.as_ref()).await {

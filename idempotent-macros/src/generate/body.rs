@@ -91,13 +91,16 @@ impl Moved {
     }
 
     fn parameter(&mut self, spec: &Spec, parameter: &Parameter, body: &TokenStream) {
-        let Parameter { cfg, pattern, ident, .. } = parameter;
+        let Parameter { cfg, lints, pattern, ident, .. } = parameter;
         let span = checks::at(pattern);
         let is_bound = !checks::is_unused(pattern, body);
         let used = checks::mark_used(spec, parameter);
         match &parameter.borrowed {
             None if parameter.fresh && is_bound => {
-                self.bindings.extend(quote_spanned!(span=> #(#cfg)* let #pattern = #ident; #used));
+                self.bindings.extend(quote_spanned! {span=>
+                    #(#cfg)* #(#lints)* let #pattern = #ident;
+                    #used
+                });
             }
             Some(borrowed) if is_bound => {
                 let owned = Ident::new(&format!("__idempotent_owned_{}", plain(ident)), span);
@@ -112,8 +115,10 @@ impl Moved {
                         quote_spanned!(span=> ::core::borrow::Borrow::borrow(&#owned)),
                     ),
                 };
-                self.bindings
-                    .extend(quote_spanned!(span=> #(#cfg)* let #pattern #ty = #borrow; #used));
+                self.bindings.extend(quote_spanned! {span=>
+                    #(#cfg)* #(#lints)* let #pattern #ty = #borrow;
+                    #used
+                });
             }
             _ => {}
         }

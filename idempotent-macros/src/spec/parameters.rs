@@ -44,6 +44,7 @@ pub(super) fn check(
         }
         parameters.push(Parameter {
             cfg: argument.attrs.iter().filter(|it| it.path().is_ident("cfg")).cloned().collect(),
+            lints: argument.attrs.iter().filter(|it| is_lint(it)).cloned().collect(),
             fresh: own_name.is_none(),
             pattern: (*argument.pat).clone(),
             ident,
@@ -53,6 +54,10 @@ pub(super) fn check(
         });
     }
     parameters
+}
+
+pub(crate) fn is_lint(attribute: &Attribute) -> bool {
+    ["allow", "expect", "warn", "deny", "forbid"].iter().any(|it| attribute.path().is_ident(it))
 }
 
 fn path(pattern: &Pat, position: usize, boxed: bool) -> String {
