@@ -14,6 +14,8 @@ use crate::worker::Config;
 const WORKERS: usize = 4;
 /// Between two kills.
 const KILL_EVERY_MS: RangeInclusive<u64> = 20..=150;
+/// What each kill adds to that.
+const KILL_LATER_MS: u64 = 3;
 /// How long workers may take to end, and how often to look.
 const END_MAX: Duration = Duration::from_secs(20);
 const END_LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -51,10 +53,11 @@ impl Fleet {
             .context("starting a worker")
     }
 
-    /// A random time until the next kill: longer by a little after each, so that the queue gets empty even where
-    /// a process takes long to start.
+    /// A random time until the next kill: a little longer after each, so that the queue gets empty
+    /// also where a process takes long to start.
     pub(crate) fn pause(&mut self) -> Duration {
-        Duration::from_millis(self.random.u64(KILL_EVERY_MS) + u64::from(self.kills))
+        let later_ms = KILL_LATER_MS * u64::from(self.kills);
+        Duration::from_millis(self.random.u64(KILL_EVERY_MS) + later_ms)
     }
 
     /// Workers killed so far.

@@ -68,7 +68,8 @@ async fn run() -> Result<ExitCode> {
 /// Runs the workload three times, prints the table, and says whether the annotated handler kept its promise.
 async fn quickstart(options: Options) -> Result<ExitCode> {
     // Removed with all that is in it when this function returns.
-    let directory = tempfile::tempdir().context("making a temporary directory")?;
+    let directory = tempfile::Builder::new().prefix("quickstart-").tempdir();
+    let directory = directory.context("making a temporary directory")?;
     let store = options
         .store
         .unwrap_or_else(|| format!("sqlite://{}/quickstart.db", directory.path().display()));
