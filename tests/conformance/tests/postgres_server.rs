@@ -1,7 +1,11 @@
 //! The private server starts, answers, and leaves nothing behind.
 #![cfg(feature = "postgres")]
 
+use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use idempotent_conformance::{PostgresOptions, PostgresServer};
 
@@ -36,4 +40,28 @@ fn a_statement_that_the_server_refuses_says_why() {
 fn a_setting_that_the_server_refuses_says_why() {
     let error = PostgresOptions::default().setting("no_such_setting", "1").start().unwrap_err();
     assert!(error.to_string().contains("no_such_setting"), "{error}");
+}
+
+#[test]
+fn a_server_whose_process_is_killed_stops() {
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_holder"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.trim().parse().unwrap();
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    // SIGKILL: no destructor runs.
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let answers = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+    for _ in 0..1_500 {
+        if !answers() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the server outlives the process that started it");
 }
