@@ -82,6 +82,7 @@
 //! | for | see |
 //! |---|---|
 //! | every argument of the attribute | [`macro@idempotent`] |
+//! | a key outside of a handler | [`key!`] |
 //! | connecting, settings | [`Runtime::connect`], [`Builder`] |
 //! | tests | [`Runtime::scope`], [`observe`], `testing` (feature `testing`) |
 //! | a clean end | [`Runtime::shutdown`] |
