@@ -1,4 +1,5 @@
-//! The macros of `idempotent-runtime`. Depend on that crate alone: it re-exports them, and their expansions name it.
+//! The macros of `idempotent-runtime`. Depend on that crate alone: it re-exports them, and their
+//! expansions name it.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -20,9 +21,11 @@ use proc_macro::TokenStream;
 
 /// Makes an `async fn` a handler: one key, one effect.
 ///
-/// The first call with a key runs the body. A later call with the same key is answered with the stored result and runs nothing; a
-/// call while the first still runs is told to come back ([`Error::InFlight`]), or waits. When the process dies in between, a retry
-/// takes the operation over as soon as the lease has lapsed, and what the dead attempt still tries to record is refused.
+/// The first call with a key runs the body. A later call with the same key is answered with the
+/// stored result and runs nothing; a call while the first still runs is told to come back
+/// ([`Error::InFlight`]), or waits. When the process dies in between, a retry takes the operation
+/// over as soon as the lease has lapsed, and what the dead attempt still tries to record is
+/// refused.
 ///
 /// ```
 /// use idempotent_runtime::idempotent;
@@ -70,8 +73,8 @@ use proc_macro::TokenStream;
 /// # Ok::<(), ChargeError>(()) }).await?; Ok(()) }
 /// ```
 ///
-/// The function stays a function: its name, visibility, generics, documentation and attributes are kept, and it is called as
-/// before.
+/// The function stays a function: its name, visibility, generics, documentation and attributes are
+/// kept, and it is called as before.
 ///
 /// # Arguments
 ///
@@ -95,53 +98,62 @@ use proc_macro::TokenStream;
 /// | `runtime` | an expression, `self.runtime` | the innermost `scope`, else the installed one |
 /// | `tenant` | an expression that is a [`KeyPart`], `payment.merchant` | none |
 ///
-/// Durations are whole numbers with the units `ms`, `s`, `m`, `h` and `d`, the larger first: `"1h30m"`.
+/// Durations are whole numbers with the units `ms`, `s`, `m`, `h` and `d`, the larger first:
+/// `"1h30m"`.
 ///
 /// # The key
 ///
-/// A key is text with placeholders: `"charge:{payment.order_id}"`. A placeholder is an argument, a field (`{payment.order_id}`), a
-/// tuple index (`{line.0}`), a call without arguments (`{order.id()}`), or a field of `self` (`{self.tenant}`). A name that a
-/// pattern binds works too. Braces are written `{{` and `}}`.
+/// A key is text with placeholders: `"charge:{payment.order_id}"`. A placeholder is an argument, a
+/// field (`{payment.order_id}`), a tuple index (`{line.0}`), a call without arguments
+/// (`{order.id()}`), or a field of `self` (`{self.tenant}`). A name that a pattern binds works too.
+/// Braces are written `{{` and `}}`.
 ///
-/// What a placeholder names is a [`KeyPart`]: an integer, `bool`, `char`, a string, a `Uuid`, a calendar date, an
-/// [`OperationKey`], or a type of yours that derives it. Floats, options, lists and instants are refused when the code compiles.
-/// Values are escaped, so none can forge the text around it, and the text between two placeholders must hold a character that no
-/// value can (`:` does); so two different operations never share a key. An empty value, a NUL and a key of more than 512 bytes are
-/// errors of the call.
+/// What a placeholder names is a [`KeyPart`]: an integer, `bool`, `char`, a string, a `Uuid`, a
+/// calendar date, an [`OperationKey`], or a type of yours that derives it. Floats, options, lists
+/// and instants are refused when the code compiles. Values are escaped, so none can forge the text
+/// around it, and the text between two placeholders must hold a character that no value can (`:`
+/// does); so two different operations never share a key. An empty value, a NUL and a key of more
+/// than 512 bytes are errors of the call.
 ///
-/// The name of the handler and the tenant are part of the identity; the namespace of the runtime is, too. Type parameters are
-/// not: `import::<Csv>(1)` and `import::<Json>(1)` are one operation, unless the key tells them apart.
+/// The name of the handler and the tenant are part of the identity; the namespace of the runtime
+/// is, too. Type parameters are not: `import::<Csv>(1)` and `import::<Json>(1)` are one operation,
+/// unless the key tells them apart.
 ///
 /// ## Which key to write
 ///
-/// Write the id that whoever asks for the operation made once: of the order, the invoice, the webhook event, the request. Every
-/// retry and every redelivery carries it, and two operations never do.
+/// Write the id that whoever asks for the operation made once: of the order, the invoice, the
+/// webhook event, the request. Every retry and every redelivery carries it, and two operations
+/// never do.
 ///
-/// The key of the usual blog post is `charge:{customer}:{amount}:{day_bucket}`. It fails both ways. A try at 23:59 and its retry
-/// at 00:01 are in two buckets, so the customer is charged twice; and his second coffee of the day, at the same price, is a
-/// duplicate of the first and is never charged. Nothing in that key says which purchase it is. Hence `day_bucket` does not compile
-/// here, nor do `now`, `timestamp`, `nonce`, `attempt`, `retry_count`, `trace_id` and their like: what changes from one attempt to
-/// the next makes every retry a new operation. (They are known by name only; `{report.business_date}` is part of an operation, and so can be
-/// a `timestamp` that the payload carries: name it for what it is, `{reading.taken_at_ms}`.) An amount in a key is no help either: leave it to the
-/// fingerprint, which refuses the same order with another amount instead of charging it again.
+/// The key of the usual blog post is `charge:{customer}:{amount}:{day_bucket}`. It fails both ways.
+/// A try at 23:59 and its retry at 00:01 are in two buckets, so the customer is charged twice; and
+/// his second coffee of the day, at the same price, is a duplicate of the first and is never
+/// charged. Nothing in that key says which purchase it is. Hence `day_bucket` does not compile
+/// here, nor do `now`, `timestamp`, `nonce`, `attempt`, `retry_count`, `trace_id` and their like:
+/// what changes from one attempt to the next makes every retry a new operation. (They are known by
+/// name only; `{report.business_date}` is part of an operation, and so can be a `timestamp` that
+/// the payload carries: name it for what it is, `{reading.taken_at_ms}`.) An amount in a key is no
+/// help either: leave it to the fingerprint, which refuses the same order with another amount
+/// instead of charging it again.
 ///
 /// If the operation has no id, let the producer make an [`OperationKey`] when it creates the job.
 ///
 /// # Arguments of the function
 ///
-/// Every argument is part of the operation: it is fingerprinted, so that the same key with another payload is refused
-/// ([`Error::PayloadMismatch`]) instead of answered wrongly. So it is `Serialize`. What is no part of it, such as a client, a
-/// pool or configuration, is marked `#[context]`.
+/// Every argument is part of the operation: it is fingerprinted, so that the same key with another
+/// payload is refused ([`Error::PayloadMismatch`]) instead of answered wrongly. So it is
+/// `Serialize`. What is no part of it, such as a client, a pool or configuration, is marked
+/// `#[context]`.
 ///
 /// Patterns work: `Payment { order_id, amount, .. }: Payment` is compared whole.
 ///
 /// # The return type
 ///
-/// `Result<T, E>`, or an alias of it. `T` is stored as JSON: `Serialize` and `DeserializeOwned`, without borrows. `E` is
-/// `From<idempotent_runtime::Error>`.
+/// `Result<T, E>`, or an alias of it. `T` is stored as JSON: `Serialize` and `DeserializeOwned`,
+/// without borrows. `E` is `From<idempotent_runtime::Error>`.
 ///
-/// With `terminal`, errors are stored too, so `E` is `Serialize` and `DeserializeOwned`. Our own error is neither; skip the
-/// variant that holds it, which is never stored:
+/// With `terminal`, errors are stored too, so `E` is `Serialize` and `DeserializeOwned`. Our own
+/// error is neither; skip the variant that holds it, which is never stored:
 ///
 /// ```
 /// #[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
@@ -164,20 +176,23 @@ use proc_macro::TokenStream;
 ///
 /// # When the caller is dropped
 ///
-/// A timeout, a `select!` or a closed connection drops a future half-way, when the customer may be charged already. So the body
-/// runs in a task of its own and finishes there (`on_drop = finish`); the outcome is stored for the retry.
+/// A timeout, a `select!` or a closed connection drops a future half-way, when the customer may be
+/// charged already. So the body runs in a task of its own and finishes there (`on_drop = finish`);
+/// the outcome is stored for the retry.
 ///
-/// What the body uses therefore moves into that task. Borrowed arguments, `&self` included, are cloned into it and the body still
-/// sees the borrow: they are `Clone`, and what cannot be cloned is taken by value or as an `Arc`. The body is `Send`.
+/// What the body uses therefore moves into that task. Borrowed arguments, `&self` included, are
+/// cloned into it and the body still sees the borrow: they are `Clone`, and what cannot be cloned
+/// is taken by value or as an `Arc`. The body is `Send`.
 ///
-/// With `on_drop = abandon` the body is part of the caller's future and dropped with it; the operation can be claimed again at
-/// once. Then nothing is cloned, and nothing needs to be `Send`.
+/// With `on_drop = abandon` the body is part of the caller's future and dropped with it; the
+/// operation can be claimed again at once. Then nothing is cloned, and nothing needs to be `Send`.
 ///
 /// # Methods and traits
 ///
-/// Methods, associated functions and `async fn`s in trait impls are annotated where their bodies are. With `#[async_trait]` the
-/// attribute goes on the method inside the annotated impl, and an argument that the key uses has a name rather than a pattern
-/// (`#[async_trait]` moves patterns into the body):
+/// Methods, associated functions and `async fn`s in trait impls are annotated where their bodies
+/// are. With `#[async_trait]` the attribute goes on the method inside the annotated impl, and an
+/// argument that the key uses has a name rather than a pattern (`#[async_trait]` moves patterns
+/// into the body):
 ///
 /// ```
 /// # use async_trait::async_trait;
@@ -199,12 +214,14 @@ use proc_macro::TokenStream;
 /// # drop(Service { tenant: String::new() }.charge(Payment { order_id: 1 }));
 /// ```
 ///
-/// A provided method of a trait is one handler for all who implement the trait: put into the key which of them it is.
+/// A provided method of a trait is one handler for all who implement the trait: put into the key
+/// which of them it is.
 ///
 /// # Recursion
 ///
-/// A handler that calls itself (with another key, else it gets [`Error::Reentrant`]) does so through a function that names the
-/// boxed future; rustc cannot find out that a future is `Send` which contains itself:
+/// A handler that calls itself (with another key, else it gets [`Error::Reentrant`]) does so
+/// through a function that names the boxed future; rustc cannot find out that a future is `Send`
+/// which contains itself:
 ///
 /// ```
 /// # use std::pin::Pin;
@@ -226,29 +243,33 @@ use proc_macro::TokenStream;
 ///
 /// # What is asked at three in the morning
 ///
-/// **It does not run, and says `InFlight`.** Another attempt holds the key. If its process died, the key is free when the lease
-/// has lapsed: at most `lease` after the death.
+/// **It does not run, and says `InFlight`.** Another attempt holds the key. If its process died,
+/// the key is free when the lease has lapsed: at most `lease` after the death.
 ///
-/// **It does not run, and says `NeedsReview`.** `max_crashes` attempts ended without an outcome: they lapsed, panicked, or ran
-/// past `max_runtime`. Nobody can know whether the effect happened, so a person decides with `runtime.review()`. Returned
-/// errors do not count.
+/// **It does not run, and says `NeedsReview`.** `max_crashes` attempts ended without an outcome:
+/// they lapsed, panicked, or ran past `max_runtime`. Nobody can know whether the effect happened,
+/// so a person decides with `runtime.review()`. Returned errors do not count.
 ///
-/// **It fails again and again.** An error that is not `terminal` is not stored: the next call runs the body. Write `backoff` to
-/// space the attempts out, and `terminal` for errors that no retry will cure.
+/// **It fails again and again.** An error that is not `terminal` is not stored: the next call runs
+/// the body. Write `backoff` to space the attempts out, and `terminal` for errors that no retry
+/// will cure.
 ///
-/// **It was charged twice.** The key differs: compare the two keys in the store. Or `retain` ended between the two: it must be
-/// longer than the queue's redelivery horizon, and `issued_at` refuses what is older. Or the provider was called twice in two
-/// attempts of one operation, the first of which died after the call: send `provider_key(name)` to it as its idempotency key.
+/// **It was charged twice.** The key differs: compare the two keys in the store. Or `retain` ended
+/// between the two: it must be longer than the queue's redelivery horizon, and `issued_at` refuses
+/// what is older. Or the provider was called twice in two attempts of one operation, the first of
+/// which died after the call: send `provider_key(name)` to it as its idempotency key.
 ///
-/// **`PayloadMismatch` after a deploy.** An argument changed its type or its meaning. A field that was added is tolerated, except
-/// under `#[serde(flatten)]`. What is not part of the operation (a trace id, the time of delivery) is left out with `fingerprint = [..]` or
-/// marked `#[context]`.
+/// **`PayloadMismatch` after a deploy.** An argument changed its type or its meaning. A field that
+/// was added is tolerated, except under `#[serde(flatten)]`. What is not part of the operation (a
+/// trace id, the time of delivery) is left out with `fingerprint = [..]` or marked `#[context]`.
 ///
-/// **Nothing is found any more after a rename.** The function's name is the handler's identity: write `name = "old_name"`.
+/// **Nothing is found any more after a rename.** The function's name is the handler's identity:
+/// write `name = "old_name"`.
 ///
 /// # Errors
 ///
-/// What the call itself can fail with, and what a queue consumer does about it, is the table at [`Error`].
+/// What the call itself can fail with, and what a queue consumer does about it, is the table at
+/// [`Error`].
 ///
 /// [`Error`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html
 /// [`Error::InFlight`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.InFlight
@@ -264,8 +285,9 @@ pub fn idempotent(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a type a part of a key.
 ///
-/// A newtype renders as its value. An enum without fields renders as the name of its variant. A struct marks with `#[key]` the
-/// fields that say which operation it is; they are joined by `:`, and escaped so that none can contain it.
+/// A newtype renders as its value. An enum without fields renders as the name of its variant. A
+/// struct marks with `#[key]` the fields that say which operation it is; they are joined by `:`,
+/// and escaped so that none can contain it.
 ///
 /// ```
 /// use idempotent_runtime::{KeyPart, idempotent};
@@ -301,8 +323,8 @@ pub fn idempotent(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// # }));
 /// ```
 ///
-/// To rename a variant, or to mark another field, makes new keys: operations that ran are run again under them. A type
-/// parameter gets the bound where a field that is rendered uses it.
+/// To rename a variant, or to mark another field, makes new keys: operations that ran are run again
+/// under them. A type parameter gets the bound where a field that is rendered uses it.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(item: TokenStream) -> TokenStream {
     derive::key_part(item.into()).into()
@@ -310,7 +332,8 @@ pub fn derive_key_part(item: TokenStream) -> TokenStream {
 
 /// Renders a key as a handler would: `Result<String, Error>`.
 ///
-/// The template is that of the attribute; a placeholder begins with a variable. Use it to find the execution of an operation:
+/// The template is that of the attribute; a placeholder begins with a variable. Use it to find the
+/// execution of an operation:
 ///
 /// ```
 /// use idempotent_runtime::{Error, key};

@@ -1,5 +1,6 @@
-//! Expansions, compared with what they were: `expand/*.in.rs` is what a user writes, `expand/*.out.rs` what rustc sees.
-//! `UPDATE_EXPECT=1 cargo test -p idempotent-macros` writes the latter anew.
+//! Expansions, compared with what they were: `expand/*.in.rs` is what a user writes,
+//! `expand/*.out.rs` what rustc sees. `UPDATE_EXPECT=1 cargo test -p idempotent-macros` writes the
+//! latter anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};

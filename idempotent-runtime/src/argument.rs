@@ -1,6 +1,7 @@
 //! What the arguments of a handler must be able to do, said in the words of the attribute.
 //!
-//! Both traits only give a bound of another crate a message of ours: whatever meets the bound implements them.
+//! Both traits only give a bound of another crate a message of ours: whatever meets the bound
+//! implements them.
 
 use serde::Serialize;
 
@@ -33,7 +34,8 @@ impl<T: ToOwned<Owned = O> + ?Sized, O> IntoTask<O> for T {
 
 /// Clones a borrowed argument into the task.
 ///
-/// What it becomes is a parameter: an associated type would be asked for first, and rustc would tell about that.
+/// What it becomes is a parameter: an associated type would be asked for first, and rustc would
+/// tell about that.
 pub fn into_task<T: IntoTask<O> + ?Sized, O>(argument: &T) -> O {
     argument.to_task()
 }

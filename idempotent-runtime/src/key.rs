@@ -1,4 +1,5 @@
-//! How a key is rendered: literal text as it stands, values so that none can forge the text around them.
+//! How a key is rendered: literal text as it stands, values so that none can forge the text around
+//! them.
 
 use std::fmt;
 
@@ -19,10 +20,10 @@ pub(crate) const KEY_BYTES_MAX: usize = 512;
 
 /// A value that can stand in a key.
 ///
-/// A key names one operation for ever, so only what has one spelling, and the same one on every attempt, is a
-/// part of it: integers, `bool`, `char`, strings, [`Uuid`](uuid::Uuid), calendar dates (features `chrono`,
-/// `time` and `jiff`) and [`OperationKey`]. Newtypes, enums without fields and structs that mark their key fields
-/// with `#[key]` derive it.
+/// A key names one operation for ever, so only what has one spelling, and the same one on every
+/// attempt, is a part of it: integers, `bool`, `char`, strings, [`Uuid`](uuid::Uuid), calendar
+/// dates (features `chrono`, `time` and `jiff`) and [`OperationKey`]. Newtypes, enums without
+/// fields and structs that mark their key fields with `#[key]` derive it.
 ///
 /// Implement it by hand for an id of a crate that is not yours:
 ///
@@ -51,8 +52,8 @@ pub(crate) const KEY_BYTES_MAX: usize = 512;
 /// # let _: [&dyn KeyPart; 2] = [&Iban(String::new()), &Slot(1)];
 /// ```
 ///
-/// What renders to nothing is refused at run time ([`Error::EmptyKeyPart`](crate::Error::EmptyKeyPart)): strangers would
-/// share one key.
+/// What renders to nothing is refused at run time
+/// ([`Error::EmptyKeyPart`](crate::Error::EmptyKeyPart)): strangers would share one key.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a key",
     label = "write a field or a method of it that is an id",

@@ -1,4 +1,5 @@
-//! Calendar dates: `2026-11-29`. A date is part of an operation ("the report for that day") where an instant is not.
+//! Calendar dates: `2026-11-29`. A date is part of an operation ("the report for that day") where
+//! an instant is not.
 
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 macro_rules! dates {

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An instant that the producer of an operation wrote down when it made it: `issued_at`.
 ///
-/// [`SystemTime`], and with the feature of the crate: chrono's `DateTime`, time's `OffsetDateTime` and `UtcDateTime`, jiff's
-/// `Timestamp` and `ZonedDateTime`.
+/// [`SystemTime`], and with the feature of the crate: chrono's `DateTime`, time's `OffsetDateTime`
+/// and `UtcDateTime`, jiff's `Timestamp` and `ZonedDateTime`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say when the operation was issued",
     label = "write an instant: `SystemTime`, or one of `chrono`, `time` or `jiff` with the feature of that name"

@@ -27,7 +27,8 @@ use super::{KeyPart, KeyWriter};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// There is no `Default`: a consumer that fills in a missing key makes a new operation of each delivery.
+/// There is no `Default`: a consumer that fills in a missing key makes a new operation of each
+/// delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationKey(Uuid);

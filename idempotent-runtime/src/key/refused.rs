@@ -1,7 +1,8 @@
 //! What cannot stand in a key, each with the reason.
 //!
-//! Each type has an implementation under a bound that never holds, so that rustc tells the reason in place of a list of other
-//! types. The lifetime keeps the bound from being refused here as trivially false.
+//! Each type has an implementation under a bound that never holds, so that rustc tells the reason
+//! in place of a list of other types. The lifetime keeps the bound from being refused here as
+//! trivially false.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -53,10 +54,16 @@ refuse!(InstantInKey: SystemTime Instant Duration);
 refuse!(InstantInKey: chrono::NaiveDateTime chrono::NaiveTime chrono::TimeDelta);
 
 #[cfg(feature = "time")]
-refuse!(InstantInKey: time::OffsetDateTime time::UtcDateTime time::PrimitiveDateTime time::Time time::Duration);
+refuse!(
+    InstantInKey: time::OffsetDateTime time::UtcDateTime time::PrimitiveDateTime time::Time
+    time::Duration
+);
 
 #[cfg(feature = "jiff")]
-refuse!(InstantInKey: jiff::Timestamp jiff::ZonedDateTime jiff::civil::DateTime jiff::civil::Time jiff::Span jiff::SignedDuration);
+refuse!(
+    InstantInKey: jiff::Timestamp jiff::ZonedDateTime jiff::civil::DateTime jiff::civil::Time
+    jiff::Span jiff::SignedDuration
+);
 
 #[cfg(feature = "chrono")]
 impl<'a, Tz: chrono::TimeZone + 'a> KeyPart for chrono::DateTime<Tz>

@@ -1,7 +1,8 @@
 //! What `#[idempotent]` and `#[derive(KeyPart)]` accept, and what they say to what they refuse.
 //!
-//! `fail/*/*.rs` each make one mistake and are named for it; the `.stderr` beside is what rustc says. `pass/*/*.rs` compile
-//! without a warning. `TRYBUILD=overwrite cargo test -p idempotent-ui` writes the messages anew.
+//! `fail/*/*.rs` each make one mistake and are named for it; the `.stderr` beside is what rustc
+//! says. `pass/*/*.rs` compile without a warning. `TRYBUILD=overwrite cargo test -p idempotent-ui`
+//! writes the messages anew.
 //!
 //! This library is what the cases are about: a payment, and a bank that takes it.
 

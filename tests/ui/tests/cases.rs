@@ -1,4 +1,5 @@
-//! The cases, found by glob. Passing and failing ones are separate tests: one `pass` makes trybuild build a batch one by one.
+//! The cases, found by glob. Passing and failing ones are separate tests: one `pass` makes trybuild
+//! build a batch one by one.
 
 use std::path::Path;
 
