@@ -3,11 +3,13 @@
 mod facts;
 mod history;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
 use crate::database::Row;
-use crate::ledger;
+use crate::ledger::{self, Line};
 
 use history::History;
 
@@ -22,7 +24,11 @@ pub use report::{Fact, Report, Violation};
 #[must_use]
 pub fn check(ledger: &Path, rows: &[Row], orders: u64) -> Report {
     let (lines, torn) = ledger::read(ledger).expect("the ledger can be read");
-    let history = History::of(&lines);
+    judge(&lines, torn, rows, orders)
+}
+
+fn judge(lines: &[Line], torn: usize, rows: &[Row], orders: u64) -> Report {
+    let history = History::of(lines);
     let mut report = Report::of(&history, torn);
     facts::rows(&history, rows, orders, &mut report);
     facts::provider_keys(&history, &mut report);

@@ -20,8 +20,6 @@ use queue::Queue;
 
 /// Deliveries that one worker has at once.
 const IN_HAND_MAX: usize = 6;
-/// Without faults, the queue is drained in this time or something is stuck.
-const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Orders of a run at the most; the smallest number comes before it.
 const ORDERS_MAX: u64 = 100_000;
 
@@ -50,6 +48,8 @@ pub struct Plan {
     pub max_crashes: u32,
     /// What every body does.
     pub script: Script,
+    /// Without faults, the queue is drained in this time, or something is stuck.
+    pub patience: Duration,
     /// The bug in every worker's store.
     pub plant: Option<Plant>,
 }
@@ -79,7 +79,9 @@ pub struct Fleet {
     processes: u32,
     queue: Queue,
     faults: Faults,
-    said: (Sender<(u32, Said)>, Receiver<(u32, Said)>),
+    said: Receiver<(u32, Said)>,
+    /// Cloned for each worker.
+    says: Sender<(u32, Said)>,
     tally: Tally,
 }
 
@@ -92,6 +94,7 @@ impl Fleet {
     pub fn run(plan: Plan) -> (Tally, Result<(), String>) {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
         let faults = Faults::new(plan.kills, plan.stops, plan.lease, dice.fork());
+        let (says, said) = mpsc::channel();
         let mut fleet = Self {
             clock: SystemClock::new(),
             dice,
@@ -99,7 +102,8 @@ impl Fleet {
             processes: 0,
             queue: Queue::default(),
             faults,
-            said: mpsc::channel(),
+            said,
+            says,
             tally: Tally::default(),
             plan,
         };
@@ -121,7 +125,7 @@ impl Fleet {
                 max_crashes: self.plan.max_crashes,
                 plant: self.plan.plant,
             };
-            self.workers.push(Worker::start(&self.plan.worker, &config, self.said.0.clone()));
+            self.workers.push(Worker::start(&self.plan.worker, &config, self.says.clone()));
         }
     }
 
@@ -139,17 +143,18 @@ impl Fleet {
                 if in_hand == 0 && self.queue.len() == 0 && self.tally.orders >= self.plan.orders {
                     return Ok(());
                 }
-                if now > *drained_by.get_or_insert(now + DRAIN_MAX) {
-                    let Self { workers, queue, .. } = self;
+                if now > *drained_by.get_or_insert(now + self.plan.patience) {
+                    let Self { workers, queue, plan, .. } = self;
+                    let patience = plan.patience;
                     return Err(format!(
-                        "{DRAIN_MAX:?} after the last fault: {queue:?}, {workers:?}"
+                        "{patience:?} after the last fault: {queue:?}, {workers:?}"
                     ));
                 }
             }
             let next = self.faults.next().into_iter().chain(self.queue.next()).min();
             let wait = next.map_or(Duration::from_millis(20), |at| at.saturating_sub(now));
-            match self.said.1.recv_timeout(wait.min(Duration::from_millis(20))) {
-                Ok((process, said)) => self.hear(process, said),
+            match self.said.recv_timeout(wait.min(Duration::from_millis(20))) {
+                Ok((process, said)) => self.hear(process, &said),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
@@ -238,7 +243,7 @@ impl Fleet {
     }
 
     /// Takes in what a worker said.
-    fn hear(&mut self, process: u32, said: Said) {
+    fn hear(&mut self, process: u32, said: &Said) {
         let Some(place) = self.workers.iter().position(|worker| worker.process == process) else {
             return;
         };

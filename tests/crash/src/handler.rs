@@ -210,12 +210,9 @@ pub(crate) fn answered(outcome: &Result<Receipt, Refusal>) -> (Answer, Option<Du
         Err(Refusal::Flaky) => (Answer::Error { kind: "Flaky".to_owned() }, Some(soon)),
         Err(Refusal::Runtime(error)) => {
             let kind = format!("{:?}", error.kind());
-            let again = match error.kind() {
-                // A lapse may be near: come back before it would be.
-                ErrorKind::InFlight => error.retry_after().map(|after| after.min(soon * 5)),
-                ErrorKind::NeedsReview => None,
-                _ => error.retry_after().map(|_| soon),
-            };
+            // A lapse may be near: come back before it would be.
+            let most = if error.kind() == ErrorKind::InFlight { soon * 5 } else { soon };
+            let again = error.retry_after().map(|after| after.min(most));
             (Answer::Error { kind }, again)
         }
     }

@@ -5,6 +5,10 @@
 //! drained without faults. Everything that bodies do, callers are told, and the store is asked and answers goes
 //! into a [`ledger`] that survives its writer. [`check`] holds ledger and store against each other.
 //!
+//! The seed of a run rules what is drawn, not what the machine makes of it: a run that failed may pass when it is
+//! repeated, but its ledger and its store are kept. `CRASH_SEED`, `CRASH_KILLS`, `CRASH_STOPS` and `CRASH_LEASE_MS`
+//! change the plan of the tests, for long runs.
+//!
 //! [`Plant`] names the bugs that the checker must catch.
 
 // In reading order: the run, what is run, what is written down, what is checked.

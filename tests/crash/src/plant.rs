@@ -24,17 +24,19 @@ pub enum Plant {
     ReaperUnconditional,
     /// Takeover does not look at the lease.
     LeaseUnchecked,
-    /// Every hundredth or so replay is another order's.
+    /// Every eighth replay or so is another order's.
     WrongReplay,
     /// A claim is granted and not written.
     ClaimUnwritten,
     /// The purge does not look at the retention.
     PurgeUnconditional,
+    /// What has lapsed is never taken over.
+    TakeOverRefused,
 }
 
 impl Plant {
     /// Every bug.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::GuardRemoved,
         Self::TokenDropped,
         Self::ReaperUnconditional,
@@ -42,6 +44,7 @@ impl Plant {
         Self::WrongReplay,
         Self::ClaimUnwritten,
         Self::PurgeUnconditional,
+        Self::TakeOverRefused,
     ];
 }
 
@@ -122,22 +125,23 @@ impl Store for Planted {
         for answer in &mut answers {
             let Claimed::Found(seen) = answer else { continue };
             let record = &mut seen.record;
-            match self.plant {
-                Plant::LeaseUnchecked => {
-                    record.lease_until = record.lease_until.min(Micros(seen.now.0 - 1));
-                }
-                Plant::WrongReplay if record.token.0 % 8 == 0 => {
-                    if let Some(StoredResult::Json(json)) = &mut record.result {
-                        *json = br#"{"order":0,"nonce":"0-0"}"#.to_vec();
-                    }
-                }
-                _ => {}
+            if self.plant == Plant::LeaseUnchecked {
+                record.lease_until = record.lease_until.min(Micros(seen.now.0 - 1));
+            }
+            if self.plant == Plant::WrongReplay
+                && record.token.0 % 8 == 0
+                && let Some(StoredResult::Json(json)) = &mut record.result
+            {
+                *json = br#"{"order":0,"nonce":"0-0"}"#.to_vec();
             }
         }
         Ok(answers)
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        if self.plant == Plant::TakeOverRefused {
+            return Ok(vec![TakenOver::Outrun; takeovers.len()]);
+        }
         if self.plant == Plant::LeaseUnchecked {
             for takeover in takeovers {
                 let Some(found) = self.execution(takeover.id).await? else { continue };

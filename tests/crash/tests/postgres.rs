@@ -1,5 +1,7 @@
 //! Killed, stopped and interrupted on PostgreSQL, on a private server.
 #![cfg(feature = "postgres")]
+#![expect(clippy::unwrap_used, reason = "the lint knows test functions, not what they call")]
+#![expect(clippy::print_stdout, reason = "what a run did is shown when it fails")]
 
 #[path = "common/handlers.rs"]
 mod handlers;

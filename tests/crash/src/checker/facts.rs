@@ -151,7 +151,10 @@ pub(super) fn owners(order: u64, past: &Past, row: Option<&Row>, report: &mut Re
     let done = past.calls.iter().filter(|call| call.was_told(&Told::Done));
     let completed = done.filter_map(|call| match &call.asked {
         Asked::Complete { token, result } => Some((*token, result)),
-        _ => None,
+        Asked::Claim { .. }
+        | Asked::TakeOver { .. }
+        | Asked::Renew { .. }
+        | Asked::Release { .. } => None,
     });
     let completed: BTreeSet<_> = completed.collect();
     let mut violated = |found: String| report.violated(Fact::OneOwner, order, found);

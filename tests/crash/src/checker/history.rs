@@ -92,7 +92,9 @@ impl Past {
             let (seen, lease_ms) = match call.asked {
                 Asked::Claim { lease_ms, .. } => (None, lease_ms),
                 Asked::TakeOver { seen, lease_ms, .. } => (Some(seen), lease_ms),
-                _ => return None,
+                Asked::Renew { .. } | Asked::Complete { .. } | Asked::Release { .. } => {
+                    return None;
+                }
             };
             let lease_us = i64::try_from(lease_ms * 1_000).expect("a short lease");
             let Call { process, asked_at, .. } = *call;

@@ -45,7 +45,7 @@ fn untroubled(row: &Row) -> bool {
 /// Case 6, the other way round: the owner completes first, and reapers find a lease that has lapsed.
 pub(crate) async fn reapers_leave_what_is_completed(scratch: &Scratch, url: &str) {
     const ORDERS: u64 = 60;
-    let (runtime, shop) = open(scratch, url, Duration::from_secs(2)).await;
+    let (runtime, shop) = open(scratch, url, Duration::from_secs(3)).await;
     let mut calls = JoinSet::new();
     for number in 1..=ORDERS {
         let (runtime, shop) = (runtime.clone(), Arc::clone(&shop));
@@ -60,7 +60,7 @@ pub(crate) async fn reapers_leave_what_is_completed(scratch: &Scratch, url: &str
         }
     }
     // The lease of each is over now, and none is touched.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let before = Database::connect(url).await.rows().await;
     assert_eq!(runtime.sweep().await.unwrap(), Swept::default());
     assert_eq!(Database::connect(url).await.rows().await, before);
@@ -112,11 +112,11 @@ pub(crate) async fn callers_that_leave_harm_nobody(scratch: &Scratch, url: &str)
 
 /// Case 13: twenty handlers share two connections for several leases.
 pub(crate) async fn twenty_handlers_share_two_connections(scratch: &Scratch, url: &str) {
-    let (runtime, shop) = open(scratch, url, Duration::from_secs(1)).await;
+    let (runtime, shop) = open(scratch, url, Duration::from_millis(1_500)).await;
     let mut calls = JoinSet::new();
     for number in 1..=20 {
         let (runtime, shop) = (runtime.clone(), Arc::clone(&shop));
-        let order = Order { number, script: Script::Sleeps { ms: 4_000 } };
+        let order = Order { number, script: Script::Sleeps { ms: 5_000 } };
         calls.spawn(async move { runtime.scope(fulfil(order, shop)).await });
     }
     for called in calls.join_all().await {
