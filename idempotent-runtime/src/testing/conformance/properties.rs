@@ -72,6 +72,7 @@ macro_rules! __store_properties {
             take_over_of_an_execution_in_review_is_outrun
             take_over_sent_twice_is_granted_the_same_both_times
             take_over_by_the_owner_that_runs_grants_what_it_has
+            take_over_by_the_owner_that_runs_no_more_is_outrun
             take_over_that_was_itself_outlived_is_outrun
             take_over_fences_the_attempt_before_it
             tokens_rise_across_takeovers_at_any_speed

@@ -156,6 +156,15 @@ pub(super) async fn take_over_by_the_owner_that_runs_grants_what_it_has(bench: &
     assert_eq!(answer, TakenOver::Granted(kept));
 }
 
+pub(super) async fn take_over_by_the_owner_that_runs_no_more_is_outrun(bench: &Bench) {
+    let delayed = bench.released(1, ReleaseTo::Retry { delay_ms: 300_000 }).await;
+    outrun(bench, &delayed.taken_over_by(1)).await;
+    let completed = bench.completed(2).await;
+    outrun(bench, &completed.taken_over_by(2)).await;
+    let in_review = bench.in_review(3).await;
+    outrun(bench, &in_review.taken_over_by(3)).await;
+}
+
 pub(super) async fn take_over_that_was_itself_outlived_is_outrun(bench: &Bench) {
     let lapsed = bench.lapsed(1).await;
     let second = bench.succeed(&lapsed.taken_over_by(2)).await;
