@@ -144,7 +144,7 @@ pub enum Error {
         source: StoreError,
     },
     /// The store failed; the handler did not run.
-    #[error("the store failed, so the handler did not run")]
+    #[error("the store failed, and no handler ran")]
     Store {
         /// What it said.
         #[source]
