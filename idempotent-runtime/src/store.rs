@@ -35,12 +35,13 @@ use crate::protocol::{
 /// - Each operation changes exactly what the function of the same name in [`protocol`](crate::protocol) says,
 ///   at the store's time: [`claim`](Self::claim), [`take_over`](Self::take_over), [`renew`](Self::renew),
 ///   [`complete`](Self::complete), [`release`](Self::release), [`settle`](Self::settle).
-/// - The store's time is one clock for all processes, read when the write happens, not when a transaction began.
+/// - The store's time is one clock for all processes, read by the statement that writes, not when a transaction
+///   began; where the statement waits for a row, the time may be that of its start.
 /// - An operation that fails has written nothing, or its answer was lost: sending the same request again is
 ///   safe, and recognises what it wrote before.
 /// - The order of a batch means nothing. Two requests of one batch may concern the same execution; they then
 ///   happen one after the other, in some order.
-/// - Text comes back as it was given, byte for byte: no collation, no truncation, no padding.
+/// - Text, which holds no NUL, comes back as it was given, byte for byte: no collation, no truncation, no padding.
 ///
 /// # Cancel safety
 ///

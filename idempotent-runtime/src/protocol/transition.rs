@@ -227,7 +227,8 @@ pub fn settle(
             Record {
                 state: State::Retryable,
                 crashes: 0,
-                not_before: None,
+                // Due at once; its retention starts anew.
+                not_before: Some(now),
                 done_at: None,
                 ..settled
             }

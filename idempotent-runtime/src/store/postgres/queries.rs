@@ -226,7 +226,7 @@ fn settle_retry(t: &str) -> String {
     format!(
         "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $2 AND token = $3 FOR NO KEY UPDATE),
          n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
-         UPDATE {t} e SET state = 2, token = GREATEST(e.token + 1, {}), crashes = 0, not_before = NULL,
+         UPDATE {t} e SET state = 2, token = GREATEST(e.token + 1, {}), crashes = 0, not_before = n.now,
            reason = $1, done_at = NULL
          FROM n WHERE e.id = n.id AND e.token = $3 AND e.state = 5 AND {} <= n.now",
         token("n.now"),

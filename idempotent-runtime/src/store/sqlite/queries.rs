@@ -157,7 +157,7 @@ fn complete(t: &str) -> String {
 
 fn settle_retry(t: &str) -> String {
     format!(
-        "UPDATE {t} SET state = 2, token = max(token + 1, ?1), crashes = 0, not_before = NULL,
+        "UPDATE {t} SET state = 2, token = max(token + 1, ?1), crashes = 0, not_before = ?1,
            reason = ?2, done_at = NULL
          WHERE id = ?3 AND token = ?4 AND state = 5 AND {} <= ?1",
         runtime_ends(MARGIN_MS)

@@ -156,7 +156,7 @@ macro_rules! __store_properties {
             settle_as_failed_stores_the_error_under_a_raised_token
             settle_to_retry_makes_it_claimable_under_a_raised_token
             settle_to_retry_is_taken_over_as_the_next_attempt
-            settle_to_retry_clears_a_backoff
+            settle_to_retry_is_due_at_once_after_any_backoff
             settle_to_retry_while_an_attempt_may_be_alive_is_too_early
             settle_to_retry_waits_a_margin_beyond_max_runtime
             settle_as_completed_need_not_wait

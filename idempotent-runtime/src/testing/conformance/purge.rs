@@ -92,8 +92,9 @@ pub(super) async fn purge_spares_a_retryable_execution_within_backoff_and_retain
 }
 
 pub(super) async fn purge_spares_what_a_person_sent_to_retry(bench: &Bench) {
+    // However long it lay in review, the person's decision is not purged under his hands.
     let in_review = bench.in_review(1).await;
-    bench.age_s(MAX_RUNTIME_S + LEASE_S).await;
+    bench.age_s(MAX_RUNTIME_S + LEASE_S + 2 * RETAIN_S).await;
     assert_eq!(bench.settle(&in_review.settlement(SettleTo::Retry)).await, Settled::Done);
     bench.age_s(RETAIN_S / 2).await;
     spares(bench, 1).await;

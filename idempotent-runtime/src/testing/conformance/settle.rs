@@ -53,6 +53,7 @@ pub(super) async fn settle_to_retry_makes_it_claimable_under_a_raised_token(benc
     expected.crashes = 0;
     expected.reason = Some("asked the bank".to_owned());
     expected.token = record.token;
+    expected.not_before = record.not_before;
     assert_eq!(record, expected);
 }
 
@@ -66,7 +67,7 @@ pub(super) async fn settle_to_retry_is_taken_over_as_the_next_attempt(bench: &Be
     assert!(granted.token > settled.token);
 }
 
-pub(super) async fn settle_to_retry_clears_a_backoff(bench: &Bench) {
+pub(super) async fn settle_to_retry_is_due_at_once_after_any_backoff(bench: &Bench) {
     let delayed = bench.released(1, ReleaseTo::Retry { delay_ms: 60_000 }).await;
     bench.age_s(120).await;
     let again = bench.succeed(&delayed.taken_over_by(2)).await;
@@ -74,7 +75,10 @@ pub(super) async fn settle_to_retry_clears_a_backoff(bench: &Bench) {
     bench.age_s(MAX_RUNTIME_S + LEASE_S).await;
     assert_eq!(bench.settle(&again.settlement(SettleTo::Retry)).await, Settled::Done);
     let record = bench.record(id(1)).await;
-    assert_eq!((record.not_before, record.done_at), (None, None));
+    assert!(record.not_before.is_some_and(|due| due > record.lease_until), "{record:?}");
+    assert_eq!(record.done_at, None);
+    let settled = again.with_token(record.token);
+    granted(bench.take_over(&settled.taken_over_by(3)).await);
 }
 
 pub(super) async fn settle_to_retry_while_an_attempt_may_be_alive_is_too_early(bench: &Bench) {

@@ -4,6 +4,8 @@
 mod attribute;
 mod place;
 mod properties;
+#[cfg(feature = "postgres")]
+mod skew;
 
 /// Runs every property on every store that is built in.
 macro_rules! on_every_store {
