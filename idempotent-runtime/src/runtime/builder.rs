@@ -99,7 +99,7 @@ impl Builder {
         self
     }
 
-    /// Connections of this process to the database: 6 unless set, at least 2, one more for heartbeats.
+    /// Most connections of this process to the database: 6 unless set, at least 2. One of them renews leases.
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.pool_size = connections;
         self
@@ -117,8 +117,8 @@ impl Builder {
         self
     }
 
-    /// PostgreSQL: whether a proxy that pools by transaction stands between (`PgBouncer` with `pool_mode =
-    /// transaction`). Then no statement is cached and each call is wrapped in BEGIN … COMMIT.
+    /// PostgreSQL: whether a pooling proxy such as PgBouncer stands between, in whatever mode. Then no setting is asked
+    /// of the session, no statement is cached, and each call is wrapped in BEGIN … COMMIT.
     pub fn transaction_pooler(mut self, between: bool) -> Self {
         self.transaction_pooler = between;
         self

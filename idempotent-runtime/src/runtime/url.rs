@@ -94,7 +94,9 @@ fn sqlite(builder: &Builder, _: String) -> Result<Opening, Error> {
 
 #[cfg(feature = "postgres")]
 fn postgres(builder: &Builder, url: String) -> Result<Opening, Error> {
-    let options = options(builder, url);
+    let mut options = options(builder, url);
+    // The heartbeat opens the one that is left.
+    options.pool_size -= 1;
     Ok(Box::pin(async move {
         let store = crate::store::postgres::Postgres::open(&options).await?;
         Ok(Arc::new(store) as Arc<dyn Store>)
