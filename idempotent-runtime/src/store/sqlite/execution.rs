@@ -114,7 +114,9 @@ impl Item for TakeOver {
                 return Ok(TakenOver::Reviewed);
             }
         } else {
-            let row = sqlx::query(Queries::sql(&db.queries.take_over))
+            // All rows, of which there is one: a statement that is left before its end commits unseen, and where it
+            // cannot, nobody is told.
+            let rows = sqlx::query(Queries::sql(&db.queries.take_over))
                 .bind(now.0)
                 .bind(number(self.version))
                 .bind(self.owner.0.as_slice())
@@ -124,11 +126,11 @@ impl Item for TakeOver {
                 .bind(ms(self.limits.retain_ms))
                 .bind(self.id.0.as_slice())
                 .bind(self.seen.0)
-                .fetch_optional(&mut *db.connection)
+                .fetch_all(&mut *db.connection)
                 .await
                 .map_err(|error| failed("to take over", error))?;
-            if let Some(row) = row {
-                let granted = sql::granted(&Row(&row), &db.queries.table, self.id)?;
+            if let Some(row) = rows.first() {
+                let granted = sql::granted(&Row(row), &db.queries.table, self.id)?;
                 return Ok(TakenOver::Granted(granted));
             }
         }

@@ -384,3 +384,34 @@ async fn every_commit_is_synced() {
         sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut connection).await.unwrap();
     assert_eq!(synchronous, 2);
 }
+
+#[tokio::test]
+async fn a_takeover_whose_commit_fails_is_not_granted() {
+    let bench = Bench::new();
+    let store = bench.open().await;
+    let Granted { token: seen, .. } = granted(&store, &claim(1, 1)).await;
+    bench.pass_ms(1_001);
+    // A foreign key that is checked at the commit only, as a disk that is full shows itself there.
+    bench
+        .raw(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (parent INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER orphan AFTER UPDATE ON idempotent_execution
+             BEGIN INSERT INTO child VALUES (1); END",
+        )
+        .await
+        .unwrap();
+    let take_over = TakeOver {
+        id: ExecutionId([1; 16]),
+        seen,
+        owner: Owner([2; 16]),
+        version: 1,
+        limits: limits(),
+        target: Target::Run,
+    };
+    let taken = store.take_over(&[take_over]).await;
+    let row = store.read(&[ExecutionId([1; 16])]).await.unwrap().remove(0).unwrap();
+    assert_eq!(row.record.owner, Owner([1; 16]));
+    assert!(taken.is_err(), "{taken:?}");
+    store.close().await;
+}
