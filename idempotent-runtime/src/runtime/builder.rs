@@ -1,5 +1,6 @@
 //! Builds a runtime.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,6 @@ pub enum Migrations {
 }
 
 /// Settings of a runtime; start from [`Runtime::builder`].
-#[derive(Debug)]
 #[must_use = "call `.connect().await`"]
 pub struct Builder {
     namespace: String,
@@ -55,10 +55,23 @@ pub struct Builder {
     pub(super) transaction_pooler: bool,
 }
 
-#[derive(Debug)]
 enum Source {
     Url(String),
     Store(Arc<dyn Store>),
+}
+
+impl fmt::Debug for Builder {
+    /// Without the URL, which may hold a password, and the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("namespace", &self.namespace)
+            .field("migrations", &self.migrations)
+            .field("defaults", &self.defaults)
+            .field("pool_size", &self.pool_size)
+            .field("table_prefix", &self.table_prefix)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {

@@ -101,3 +101,12 @@ async fn a_second_install_is_refused_and_the_first_stays() {
     assert!(matches!(error, Error::Config { setting: "install", .. }), "{error}");
     assert!(error.to_string().contains("`first`"), "{error}");
 }
+
+#[test]
+fn a_builder_shows_neither_password_nor_secret() {
+    let builder = Runtime::builder("engine").url("postgres://user:hunter2@host/db?x=1");
+    let shown = format!("{:?}", builder.secret([0xAB, 0xCD, 0xEF]));
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(!shown.contains("171"), "{shown}");
+    assert!(shown.contains("engine"), "{shown}");
+}
