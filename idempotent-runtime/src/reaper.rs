@@ -130,7 +130,8 @@ impl Reaper {
     async fn run(mut self) {
         while let Some(runtime) = self.runtime.upgrade() {
             // Jittered, so that replicas do not look all at once.
-            let wake = runtime.clock().elapsed() + crate::execute::jittered(self.every * 4 / 3);
+            let every = crate::execute::jittered(self.every.saturating_mul(4) / 3);
+            let wake = runtime.clock().elapsed().saturating_add(every);
             let clock = runtime.shared_clock();
             drop(runtime);
             tokio::select! {
@@ -160,7 +161,28 @@ impl Sweep {
             }
         }
         self.reaped = reap(runtime, self.reaped, None, &mut swept).await?;
-        self.purged = purge(runtime, self.purged, &mut swept).await?;
+        // What is oldest expires first: from there on, and where the slow sweep is.
+        let oldest = purge_on(runtime, None, &mut swept).await?;
+        self.purged = match self.purged {
+            None => oldest,
+            reached => purge_on(runtime, reached, &mut swept).await?,
+        };
         Ok(())
     }
+}
+
+/// Purges for as long as there is something to purge, so that a busy table does not outgrow its retention.
+async fn purge_on(
+    runtime: &Runtime,
+    mut after: Option<Cursor>,
+    swept: &mut Swept,
+) -> Result<Option<Cursor>, Error> {
+    for _ in 0..BATCHES_MAX {
+        let before = swept.purged;
+        after = purge(runtime, after, swept).await?;
+        if after.is_none() || swept.purged == before {
+            break;
+        }
+    }
+    Ok(after)
 }

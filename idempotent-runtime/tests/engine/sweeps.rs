@@ -120,3 +120,19 @@ async fn a_sweep_goes_through_more_rows_than_one_statement_examines() {
     tokio::time::sleep(Duration::from_hours(24 * 31)).await;
     assert_eq!(runtime.sweep().await.unwrap().purged, 2_500);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_background_purge_keeps_up_with_more_than_one_batch_between_two_looks() {
+    static SHORT: Handler = Handler::new("short", "engine", "{key}").retain_ms(60_000);
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    for key in 0..5_000 {
+        run(&runtime, &SHORT, &key.to_string(), &(), async { Ok(1_u8) }).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let reaping = Runtime::builder("engine").store(store.clone()).clock(TokioClock::new());
+    let reaping = reaping.heartbeat_task().connect().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert_eq!(store.inner.executions().unwrap().len(), 0);
+    drop(reaping);
+}
