@@ -1,6 +1,7 @@
 //! What a handler returns, and how it is stored and answered from.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -133,7 +134,16 @@ where
 
 /// The bytes to store, or why the value cannot be stored. It is decoded back and compared: what does not
 /// survive the round trip must not be replayed as something else.
+///
+/// The user's `Serialize` and `Deserialize` may panic, and would do so after each run: the effect has happened, so it is
+/// completed without a result rather than run again.
 fn encode<T: Serialize + DeserializeOwned>(value: &T, result_bytes_max: usize) -> StoredResult {
+    catch_unwind(AssertUnwindSafe(|| encoded(value, result_bytes_max))).unwrap_or_else(|_| {
+        StoredResult::Absent { reason: "the result panicked while it was encoded".to_owned() }
+    })
+}
+
+fn encoded<T: Serialize + DeserializeOwned>(value: &T, result_bytes_max: usize) -> StoredResult {
     let absent = |reason: String| StoredResult::Absent { reason };
     let Ok(json) = serde_json::to_vec(value) else {
         return absent("the result does not encode as JSON".to_owned());

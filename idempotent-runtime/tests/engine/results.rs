@@ -185,13 +185,19 @@ impl Serialize for Explosive {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_panics_while_it_is_encoded_is_a_panic_of_the_body() {
-    let runtime = runtime().await;
-    let shared = runtime.clone();
-    let call =
-        async move { run(&shared, &PLAIN, "k", &(), async { Ok(Explosive) }).await.map(drop) };
-    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
-    assert_eq!(*panic.downcast_ref::<&str>().unwrap(), "boom while encoding");
-    // Not blocked: the next call runs.
-    run(&runtime, &PLAIN, "k", &(), async { Ok(1_u8) }).await.unwrap();
+async fn a_result_that_panics_while_it_is_encoded_completes_without_one_and_does_not_run_again() {
+    let (runtime, runs) = (runtime().await, Runs::default());
+    let noted = runs.clone();
+    let body = async move {
+        noted.note();
+        Ok(Explosive)
+    };
+    run(&runtime, &PLAIN, "k", &(), body).await.unwrap();
+    let again = run::<Explosive, _, _>(&runtime, &PLAIN, "k", &(), async { panic!("ran") }).await;
+    let error = ours(again);
+    assert!(
+        matches!(&error, Error::ResultUnavailable { reason, .. } if reason.contains("panicked")),
+        "{error}"
+    );
+    assert_eq!(runs.count(), 1);
 }
