@@ -58,6 +58,17 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, deadline: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep_until(self.origin + deadline))
+        sleep_until(self.origin, deadline)
+    }
+}
+
+/// Completes `deadline` after `origin`; never, if no clock gets there.
+pub(crate) fn sleep_until(
+    origin: Instant,
+    deadline: Duration,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    match origin.checked_add(deadline) {
+        Some(deadline) => Box::pin(tokio::time::sleep_until(deadline)),
+        None => Box::pin(std::future::pending()),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, sleep_until};
 
 /// Where the wall clock of a test starts: 2026-01-01 00:00:00 UTC, in microseconds since the Unix epoch.
 const START_US: i64 = 1_767_225_600_000_000;
@@ -62,6 +62,6 @@ impl Clock for TokioClock {
     }
 
     fn sleep_until(&self, deadline: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep_until(self.origin + deadline))
+        sleep_until(self.origin, deadline)
     }
 }
