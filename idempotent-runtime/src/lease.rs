@@ -4,7 +4,7 @@ mod heartbeat;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -54,6 +54,8 @@ impl Attempt {
         started: Duration,
     ) -> Self {
         let lease = Duration::from_millis(limits.lease_ms);
+        // Cut as the ends below are, so that a lease that lasts until the end of `max_runtime` is seen to.
+        let started = Duration::from_micros(us(started));
         Self {
             id,
             owner,
@@ -89,14 +91,17 @@ impl Attempt {
         self.ended.store(true, Ordering::Release);
     }
 
-    pub(crate) fn cancel(&self, cause: Cancel) {
-        if !self.ended.load(Ordering::Acquire) {
+    /// Cancels the body; false if it was over already.
+    pub(crate) fn cancel(&self, cause: Cancel) -> bool {
+        let runs = !self.ended.load(Ordering::Acquire);
+        if runs {
             self.cancel.send_if_modified(|seen| {
                 let first = seen.is_none();
                 seen.get_or_insert(cause);
                 first
             });
         }
+        runs
     }
 
     /// Completes when the body must stop, with the reason.
@@ -107,23 +112,26 @@ impl Attempt {
     pub(crate) async fn cancelled(&self, clock: &dyn Clock) -> Cancel {
         let mut cancel = self.cancel.subscribe();
         loop {
-            let deadline = self.deadline();
-            if clock.elapsed() >= deadline {
-                return if self.lease_end() >= self.runtime_end() {
-                    Cancel::MaxRuntime
-                } else {
-                    Cancel::LeaseLost
-                };
+            if let Some(cause) = self.must_stop(clock) {
+                return cause;
             }
             tokio::select! {
                 biased;
-                told = cancel.wait_for(Option::is_some) => {
-                    // The sender lives in `self`, so there is always an answer.
-                    return told.ok().and_then(|cause| *cause).unwrap_or(Cancel::LeaseLost);
-                }
-                () = clock.sleep_until(deadline) => {}
+                // The sender lives in `self`, so waiting cannot fail.
+                _ = cancel.changed() => {}
+                () = clock.sleep_until(self.deadline()) => {}
             }
         }
+    }
+
+    /// Why the body must not run, or not any more.
+    pub(crate) fn must_stop(&self, clock: &dyn Clock) -> Option<Cancel> {
+        if let Some(cause) = *self.cancel.borrow() {
+            return Some(cause);
+        }
+        let over = clock.elapsed() >= self.deadline();
+        let at_the_end = self.lease_end() >= self.runtime_end();
+        over.then_some(if at_the_end { Cancel::MaxRuntime } else { Cancel::LeaseLost })
     }
 
     fn renewal(&self) -> Renewal {
@@ -139,7 +147,11 @@ impl Attempt {
                 self.lease_end_us.fetch_max(us(end), Ordering::AcqRel);
                 self.renew_at_us.store(us(sent + lease / 3), Ordering::Release);
             }
-            Renewed::Lost => self.cancel(Cancel::LeaseLost),
+            Renewed::Lost => {
+                // What is lost stays lost, however long the body takes to notice.
+                self.renew_at_us.store(NEVER, Ordering::Release);
+                let _ = self.cancel(Cancel::LeaseLost);
+            }
             Renewed::Skipped => self.ask_again(sent),
         }
     }
@@ -150,10 +162,15 @@ impl Attempt {
         self.renew_at_us.store(us(sent + soon), Ordering::Release);
     }
 
-    fn renew_at(&self) -> Duration {
-        Duration::from_micros(self.renew_at_us.load(Ordering::Acquire))
+    /// When the lease is to be renewed, if ever again.
+    fn renew_at(&self) -> Option<Duration> {
+        let us = self.renew_at_us.load(Ordering::Acquire);
+        (us != NEVER).then(|| Duration::from_micros(us))
     }
 }
+
+/// No time to renew a lease at.
+const NEVER: u64 = u64::MAX;
 
 fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
@@ -163,6 +180,8 @@ fn us(duration: Duration) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     live: Mutex<HashMap<Owner, Arc<Attempt>>>,
+    /// Why all were cancelled, and with them those that are granted from then on.
+    all_cancelled: OnceLock<Cancel>,
     /// Attempts, and callers who are asking for one.
     count: watch::Sender<usize>,
     /// When the heartbeat wakes next, on the process's clock, in microseconds.
@@ -178,11 +197,15 @@ impl Attempts {
 
     /// Starts renewing the attempt's lease.
     pub(crate) fn insert(&self, attempt: &Arc<Attempt>) {
-        let renew_at = us(attempt.renew_at());
+        let renew_at = attempt.renew_at_us.load(Ordering::Acquire);
         self.live().insert(attempt.owner, Arc::clone(attempt));
         self.count.send_modify(|count| *count += 1);
         if renew_at < self.wakes_at_us.load(Ordering::Acquire) {
             self.earlier.notify_one();
+        }
+        // Inserted first and asked then, while `cancel_all` says so first and looks then: one sees the other.
+        if let Some(cause) = self.all_cancelled.get() {
+            let _ = attempt.cancel(*cause);
         }
     }
 
@@ -193,11 +216,11 @@ impl Attempts {
         }
     }
 
-    /// Cancels every body that is running.
+    /// Cancels every body that is running, and those that would start from now on. How many were running.
     pub(crate) fn cancel_all(&self, cause: Cancel) -> usize {
+        self.all_cancelled.get_or_init(|| cause);
         let live: Vec<_> = self.live().values().map(Arc::clone).collect();
-        live.iter().for_each(|attempt| attempt.cancel(cause));
-        live.len()
+        live.iter().filter(|attempt| attempt.cancel(cause)).count()
     }
 
     /// Completes when no attempt is left, and nobody is asking for one.
@@ -209,10 +232,10 @@ impl Attempts {
     /// The attempts whose renewal is due at `now`, and when the next one is, if there is one.
     fn due(&self, now: Duration) -> (Vec<Arc<Attempt>>, Option<Duration>) {
         let live = self.live();
-        let due = live.values().filter(|attempt| attempt.renew_at() <= now).map(Arc::clone);
-        let due: Vec<_> = due.collect();
-        let next = live.values().map(|attempt| attempt.renew_at()).filter(|at| *at > now).min();
-        (due, next)
+        let is_due = |attempt: &&Arc<Attempt>| attempt.renew_at().is_some_and(|at| at <= now);
+        let due = live.values().filter(is_due).map(Arc::clone).collect();
+        let next = live.values().filter_map(|attempt| attempt.renew_at());
+        (due, next.filter(|at| *at > now).min())
     }
 }
 

@@ -212,14 +212,12 @@ impl Runtime {
 
     /// Releases a claim that nobody waits for, then forgets the attempt and lets its followers claim.
     pub(crate) fn queue_release(&self, release: Release, owner: Owner, lead: Option<Lead>) {
-        let runtime = self.clone();
+        let leaving = Leaving { runtime: self.clone(), owner, _lead: lead };
         let mut released = Box::pin(async move {
-            let answer = runtime.inner.store.release(&[release]).await;
+            let answer = leaving.runtime.inner.store.release(&[release]).await;
             if let Err(error) = answer {
                 tracing::warn!(%error, "a dropped claim could not be released; its lease lapses");
             }
-            runtime.inner.attempts.remove(owner);
-            drop(lead);
         });
         let mut here = Context::from_waker(Waker::noop());
         if self.inner.store.answers_at_once() && released.as_mut().poll(&mut here).is_ready() {
@@ -227,5 +225,20 @@ impl Runtime {
         }
         // On a runtime that has ended, the task is dropped and the lease lapses by itself.
         drop(self.inner.tasks.spawn(released));
+    }
+}
+
+/// An attempt that is being given up: forgotten when dropped, or its lease would be renewed on for nobody where
+/// the release is dropped with its tokio runtime.
+struct Leaving {
+    runtime: Runtime,
+    owner: Owner,
+    /// Dropped after the attempt is forgotten, so that its followers claim then.
+    _lead: Option<Lead>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.runtime.inner.attempts.remove(self.owner);
     }
 }

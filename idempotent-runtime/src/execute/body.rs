@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tracing::Instrument;
 
@@ -51,6 +52,9 @@ where
     let began = runtime.clock().elapsed();
 
     let span = span(&attempt);
+    if let Some(cause) = attempt.must_stop(runtime.clock()) {
+        return unstarted(claim, cause).instrument(span).await;
+    }
     let scoped = ambient.scope(Arc::clone(&execution).scope(body));
     let ended = supervise(scoped, &attempt, &runtime).instrument(span.clone()).await;
 
@@ -61,6 +65,17 @@ where
     metrics::attempt(attempt.handler, ended_as, ran);
     warn_if_slow(&attempt, ran);
     driven
+}
+
+/// Gives up a claim whose time was over before its body began: it came late, or while the runtime shut down.
+async fn unstarted<R>(claim: GrantedClaim, cause: Cancel) -> Driven<R> {
+    tracing::warn!(?cause, "the claim was given up before the body began");
+    let to = ReleaseTo::Retry { delay_ms: 0 };
+    release(claim, to, "the attempt was over before the body began").await;
+    Driven::Refused(match cause {
+        Cancel::Shutdown => Error::ShuttingDown,
+        Cancel::LeaseLost | Cancel::MaxRuntime => Error::LeaseLost,
+    })
 }
 
 fn span(attempt: &Attempt) -> tracing::Span {
@@ -78,18 +93,24 @@ async fn supervise<R>(
     attempt: &Attempt,
     runtime: &crate::runtime::Runtime,
 ) -> Ended<R> {
-    let mut body = pin!(body);
+    let mut body = pin!(Some(body));
     let caught = poll_fn(|cx| {
+        let Some(running) = body.as_mut().as_pin_mut() else { return Poll::Pending };
         // The body is not polled again after a panic, so what it leaves broken is never seen.
-        match catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(cx))) {
+        match catch_unwind(AssertUnwindSafe(|| running.poll(cx))) {
             Ok(polled) => polled.map(Ended::Returned),
-            Err(panic) => std::task::Poll::Ready(Ended::Panicked(panic)),
+            Err(panic) => Poll::Ready(Ended::Panicked(panic)),
         }
     });
-    tokio::select! {
+    let cause = tokio::select! {
         biased;
-        ended = caught => ended,
-        cause = attempt.cancelled(runtime.clock()) => Ended::Cancelled(cause),
+        ended = caught => return ended,
+        cause = attempt.cancelled(runtime.clock()) => cause,
+    };
+    // What the body drops may panic as the body may.
+    match catch_unwind(AssertUnwindSafe(|| body.set(None))) {
+        Ok(()) => Ended::Cancelled(cause),
+        Err(panic) => Ended::Panicked(panic),
     }
 }
 
@@ -126,7 +147,7 @@ impl<R> Settling<'_, R> {
 
     async fn returned(self, outcome: R) -> (&'static str, Driven<R>) {
         let bytes_max = self.claim.runtime().settings().result_bytes_max;
-        // The user's `Serialize` and `terminal` run here, and may panic as the body may.
+        // The user's `terminal` runs here, and may panic as the body may.
         let judge = || self.codec.verdict(&outcome, self.own_error, bytes_max);
         match catch_unwind(AssertUnwindSafe(judge)) {
             Ok(Verdict::Retry) => {

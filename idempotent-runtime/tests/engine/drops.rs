@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::Error;
 use idempotent_runtime::protocol::State;
 use idempotent_runtime::store::Store;
+use idempotent_runtime::{Error, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -115,4 +115,35 @@ fn a_runtime_whose_tokio_runtime_has_ended_says_so() {
     let error = ours(answer);
     assert!(matches!(error, Error::RuntimeEnded), "{error}");
     assert!(error.to_string().contains("scope"), "{error}");
+}
+
+#[test]
+fn a_claim_that_nobody_can_release_any_more_is_not_renewed_either() {
+    let current_thread =
+        || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (home, guest) = (current_thread(), current_thread());
+    // Its heartbeat has a thread of its own, which outlives the connections' runtime.
+    let build = Runtime::builder("engine").store(store()).reaper(false);
+    let runtime = home.block_on(build.connect()).unwrap();
+    let (started, has_started) = oneshot::channel();
+    let shared = runtime.clone();
+    let running = guest.spawn(async move {
+        let body = async move {
+            started.send(()).unwrap();
+            std::future::pending().await
+        };
+        run::<u8, _, _>(&shared, &PLAIN, "k", &(), body).await
+    });
+    // The claim needs its home until it is granted.
+    let home_thread = std::thread::spawn(move || {
+        let (stop, stopped) = oneshot::channel::<()>();
+        (stop, std::thread::spawn(move || home.block_on(stopped)))
+    });
+    let (stop, home) = home_thread.join().unwrap();
+    guest.block_on(has_started).unwrap();
+    stop.send(()).unwrap();
+    home.join().unwrap().unwrap();
+    drop((running, guest));
+    let drained = current_thread().block_on(runtime.shutdown(Duration::ZERO));
+    assert_eq!(drained.cancelled, 0);
 }

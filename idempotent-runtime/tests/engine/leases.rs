@@ -1,11 +1,14 @@
 //! Heartbeats, lost leases, `max_runtime`, panics.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use idempotent_runtime::__private::Handler;
-use idempotent_runtime::Error;
-use idempotent_runtime::protocol::State;
+use idempotent_runtime::protocol::{Release, ReleaseTo, State};
 use idempotent_runtime::store::Store;
+use idempotent_runtime::testing::TokioClock;
+use idempotent_runtime::{Clock, Error, Runtime};
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -183,4 +186,106 @@ async fn errors_of_the_body_release_at_once() {
     run(&runtime, &PLAIN, "k", &(), async { Err::<u32, _>(AppError::Unlucky) }).await.unwrap_err();
     let noted = runs.clone();
     assert_eq!(run(&runtime, &PLAIN, "k", &(), async move { Ok(noted.note()) }).await.unwrap(), 1);
+}
+
+/// A clock whose time never falls on a whole microsecond, as that of a system rarely does.
+#[derive(Debug)]
+struct Nanoseconds(TokioClock);
+
+impl Clock for Nanoseconds {
+    fn now_us(&self) -> i64 {
+        self.0.now_us()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed() + Duration::from_nanos(999)
+    }
+
+    fn sleep_until(&self, deadline: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.0.sleep_until(deadline)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_runtime_is_told_from_a_lost_lease_to_the_nanosecond() {
+    static SHORT: Handler =
+        Handler::new("short", "engine", "{key}").lease_ms(1_000).max_runtime_ms(3_000);
+    let store = store();
+    let runtime = Runtime::builder("engine")
+        .store(store.clone())
+        .clock(Nanoseconds(TokioClock::new()))
+        .heartbeat_task()
+        .reaper(false)
+        .connect()
+        .await
+        .unwrap();
+    let answer = run::<u8, _, _>(&runtime, &SHORT, "k", &(), std::future::pending()).await;
+    let error = ours(answer);
+    assert!(matches!(error, Error::MaxRuntime { .. }), "{error}");
+    let row = store.read(&[id_of("short", "k")]).await.unwrap().remove(0).unwrap();
+    assert_eq!((row.record.state, row.record.crashes), (State::Retryable, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_lease_is_not_renewed_again_and_again_while_its_body_blocks() {
+    static BLOCKING: Handler = Handler::new("blocking", "engine", "{key}").lease_ms(300);
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let (started, has_started) = oneshot::channel();
+    let body = async move {
+        started.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        Ok(1_u8)
+    };
+    let zombie = tokio::spawn(async move { run(&runtime, &BLOCKING, "k", &(), body).await });
+    has_started.await.unwrap();
+    let record = store.read(&[id_of("blocking", "k")]).await.unwrap().remove(0).unwrap().record;
+    let (id, owner, token) = (record.id, record.owner, record.token);
+    let to = ReleaseTo::Retry { delay_ms: 0 };
+    let reason = "another took it".to_owned();
+    store.release(&[Release { id, owner, token, to, reason }]).await.unwrap();
+    assert!(matches!(ours(zombie.await.unwrap()), Error::LeaseLost));
+    assert!(store.renewals() <= 3, "asked {} times", store.renewals());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_whose_lease_ended_before_it_began_does_not_begin() {
+    static BRIEF: Handler = Handler::new("brief", "engine", "{key}").lease_ms(150);
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    // Two lost answers, and the lease has lapsed when the claim is recognised.
+    store.fail("claim", Fault::AckLost, 2);
+    store.fail("renew", Fault::Away, u32::MAX);
+    let noted = runs.clone();
+    let late = run(&runtime, &BRIEF, "k", &(), async move { Ok(noted.note()) }).await;
+    assert!(matches!(ours(late), Error::LeaseLost));
+    assert_eq!(runs.count(), 0);
+    // Nothing ran, so nothing is counted, and nobody has to wait.
+    let row = store.read(&[id_of("brief", "k")]).await.unwrap().remove(0).unwrap();
+    assert_eq!((row.record.state, row.record.crashes), (State::Retryable, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_body_whose_drop_panics_counts_as_a_crash() {
+    static SHORT: Handler =
+        Handler::new("short", "engine", "{key}").lease_ms(1_000).max_runtime_ms(3_000);
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let call = async move {
+        let body = async {
+            let _bomb = Bomb;
+            std::future::pending().await
+        };
+        run::<u8, _, _>(&runtime, &SHORT, "k", &(), body).await
+    };
+    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
+    let row = store.read(&[id_of("short", "k")]).await.unwrap().remove(0).unwrap();
+    assert_eq!((row.record.state, row.record.crashes), (State::Retryable, 1));
 }

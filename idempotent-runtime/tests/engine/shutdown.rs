@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::Error;
+use idempotent_runtime::protocol::State;
+use idempotent_runtime::store::Store;
+use idempotent_runtime::{Error, Runtime};
 use tokio::sync::oneshot;
 
-use crate::support::{PLAIN, ours, run, runtime_on, store};
+use crate::support::{PLAIN, Runs, id_of, ours, run, runtime_on, store};
 
 #[tokio::test(start_paused = true)]
 async fn a_running_body_is_left_to_finish_within_the_grace() {
@@ -73,4 +75,50 @@ async fn shutting_down_twice_is_harmless() {
     let runtime = runtime_on(&store()).await;
     runtime.shutdown(Duration::ZERO).await;
     assert_eq!(runtime.shutdown(Duration::ZERO).await.cancelled, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_granted_after_the_grace_does_not_run() {
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    store.fail("claim", crate::support::Fault::Away, 2);
+    let (shared, noted) = (runtime.clone(), runs.clone());
+    let body = async move { Ok(noted.note()) };
+    let claiming = tokio::spawn(async move { run(&shared, &PLAIN, "k", &(), body).await });
+    tokio::task::yield_now().await;
+    runtime.shutdown(Duration::ZERO).await;
+    assert!(matches!(ours(claiming.await.unwrap()), Error::ShuttingDown));
+    assert_eq!(runs.count(), 0);
+    let row = store.read(&[id_of("plain", "k")]).await.unwrap().remove(0).unwrap();
+    assert_eq!((row.record.state, row.record.crashes), (State::Retryable, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_without_end_waits_for_the_last_body() {
+    let runtime = runtime_on(&store()).await;
+    let (shared, (started, has_started)) = (runtime.clone(), oneshot::channel());
+    let body = async move {
+        started.send(()).unwrap();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        Ok(1_u8)
+    };
+    let running = tokio::spawn(async move { run(&shared, &PLAIN, "k", &(), body).await });
+    has_started.await.unwrap();
+    assert_eq!(runtime.shutdown(Duration::MAX).await.cancelled, 0);
+    assert_eq!(running.await.unwrap().unwrap(), 1);
+    let system = Runtime::connect("engine", "memory:").await.unwrap();
+    assert_eq!(system.shutdown(Duration::MAX).await.cancelled, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_is_being_stored_is_no_body_that_was_cancelled() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    store.fail("complete", crate::support::Fault::Away, 2);
+    let shared = runtime.clone();
+    let storing =
+        tokio::spawn(async move { run(&shared, &PLAIN, "k", &(), async { Ok(1_u8) }).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(runtime.shutdown(Duration::ZERO).await.cancelled, 0);
+    assert_eq!(storing.await.unwrap().unwrap(), 1);
 }

@@ -111,7 +111,7 @@ where
 /// A store on paused time, and the faults that it will have.
 pub(crate) fn store() -> Faulty {
     let inner = Memory::new(Arc::new(TokioClock::new()));
-    Faulty { inner, faults: Arc::default() }
+    Faulty { inner, faults: Arc::default(), renewals: Runs::default() }
 }
 
 /// A runtime on that store; two of them are two processes.
@@ -139,6 +139,8 @@ pub(crate) enum Fault {
     Away,
     /// It does nothing, and fails for good.
     Refused,
+    /// It does its work, and panics.
+    Panics,
 }
 
 /// Operation, fault, how often.
@@ -149,9 +151,15 @@ type Planned = VecDeque<(&'static str, Fault, u32)>;
 pub(crate) struct Faulty {
     pub(crate) inner: Memory,
     faults: Arc<Mutex<Planned>>,
+    renewals: Runs,
 }
 
 impl Faulty {
+    /// How often the store was asked to renew.
+    pub(crate) fn renewals(&self) -> u32 {
+        self.renewals.count()
+    }
+
     /// The next `times` calls of `operation` have this fault.
     pub(crate) fn fail(&self, operation: &'static str, fault: Fault, times: u32) {
         self.faults.lock().unwrap().push_back((operation, fault, times));
@@ -183,6 +191,10 @@ impl Faulty {
             }
             Some(Fault::Away) => Err(error(StoreErrorKind::Unavailable)),
             Some(Fault::Refused) => Err(error(StoreErrorKind::ReadOnly)),
+            Some(Fault::Panics) => {
+                work.await?;
+                panic!("{operation}: planned")
+            }
         }
     }
 }
@@ -218,6 +230,7 @@ impl Store for Faulty {
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
+        self.renewals.note();
         self.answer("renew", self.inner.renew(renewals)).await
     }
 
