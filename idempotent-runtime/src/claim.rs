@@ -118,10 +118,11 @@ pub(crate) async fn ask(
             lead.found(&seen);
             Ok(Asked::Found(seen))
         };
-        let seen = match claim_one(&runtime, &claim).await? {
-            Claimed::Granted(fresh) => return granted(fresh, lead),
-            Claimed::TooOld => return Err(Error::TooOld),
-            Claimed::Found(seen) => seen,
+        let seen = match claim_one(&runtime, &claim).await {
+            Ok(Claimed::Granted(fresh)) => return granted(fresh, lead),
+            Ok(Claimed::TooOld) => return Err(Error::TooOld),
+            Ok(Claimed::Found(seen)) => seen,
+            Err(error) => return failed(error, lead),
         };
         if let Some(fields) = mismatch(&request, &seen)? {
             metrics::claim(request.handler.name(), request.id, "mismatch");
@@ -148,7 +149,10 @@ pub(crate) async fn ask(
             limits,
             target,
         };
-        let taken = take_over_one(&runtime, &take_over).await?;
+        let taken = match take_over_one(&runtime, &take_over).await {
+            Ok(taken) => taken,
+            Err(error) => return failed(error, lead),
+        };
         match taken {
             TakenOver::Granted(taken) => {
                 metrics::takeover(request.handler.name(), seen.record.state);
@@ -163,6 +167,11 @@ pub(crate) async fn ask(
             }
         }
     }
+}
+
+fn failed(error: StoreError, lead: Lead) -> Result<Asked, Error> {
+    lead.failed(&error);
+    Err(error.into())
 }
 
 fn first_claim(request: &Request, owner: Owner, limits: Limits) -> Claim {

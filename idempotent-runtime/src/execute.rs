@@ -23,6 +23,7 @@ use crate::operation::{Operation, Request};
 use crate::outcome::{Codec, Outcome, Terminal};
 use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
 use crate::runtime::Runtime;
+use crate::store::StoreError;
 
 use body::Driven;
 
@@ -176,7 +177,10 @@ async fn try_admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Result<Admi
     let handler = request.handler;
     let caller = Caller {
         limits: runtime.settings().defaults.limits(handler.policy()),
-        wait_until: handler.policy().wait.map(|wait| runtime.clock().elapsed() + wait),
+        wait_until: handler
+            .policy()
+            .wait
+            .map(|wait| runtime.clock().elapsed().saturating_add(wait)),
         runtime,
         request: Arc::new(request),
     };
@@ -290,6 +294,9 @@ impl Caller {
                     }
                 }
                 Phase::Gone => return Ok(Next::ClaimAgain),
+                Phase::Failed(error) => {
+                    return Err(StoreError::new(error.kind(), error.to_string()).into());
+                }
                 Phase::Found(seen) => {
                     if let Some(fields) = mismatch(&self.request, &seen)? {
                         return Err(Error::PayloadMismatch { fields });
@@ -380,5 +387,5 @@ impl Caller {
 pub(crate) fn jittered(duration: Duration) -> Duration {
     let random = uuid::Uuid::new_v4().as_u128() & 0xFF;
     let parts = u32::try_from(random).unwrap_or(0);
-    duration / 2 + duration / 2 * parts / 0xFF
+    duration / 2 + (duration / 2).saturating_mul(parts) / 0xFF
 }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::fingerprint::Fingerprint;
 use crate::lease::Attempt;
 use crate::protocol::{ExecutionId, Seen, StoredResult};
+use crate::store::StoreError;
 
 /// How far the leader is.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub(crate) enum Phase {
     Found(Arc<Seen>),
     /// His body runs.
     Running(Arc<Attempt>, Option<Arc<Fingerprint>>),
+    /// The store failed him.
+    Failed(Arc<StoreError>),
     /// His outcome is stored.
     Finished(Arc<Finished>),
     /// He has nothing to share.
@@ -90,6 +93,12 @@ impl Lead {
     /// Leaves, with what was found.
     pub(crate) fn found(self, seen: &Arc<Seen>) {
         self.phase.send_replace(Phase::Found(Arc::clone(seen)));
+    }
+
+    /// Leaves, because the store failed: his followers are told, and do not ask it one after the other.
+    pub(crate) fn failed(self, error: &StoreError) {
+        let error = StoreError::new(error.kind(), error.to_string());
+        self.phase.send_replace(Phase::Failed(Arc::new(error)));
     }
 
     /// Leaves, with the stored outcome.

@@ -42,7 +42,13 @@ pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<
         }
         answer
     };
-    runtime.in_own_task(stored).await?.map_err(|source| {
+    let answer = match runtime.in_own_task(stored).await {
+        Ok(answer) => answer,
+        // The store panicked.
+        Err(Error::Store { source }) => Err(source),
+        Err(error) => return Err(error),
+    };
+    answer.map_err(|source| {
         tracing::error!(error = %source, "the outcome could not be stored");
         Error::Unrecorded { source }
     })

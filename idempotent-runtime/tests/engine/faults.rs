@@ -118,3 +118,35 @@ async fn a_store_that_is_away_while_a_caller_leaves_blocks_the_key_for_one_lease
     tokio::time::sleep(Duration::from_secs(31)).await;
     run(&runtime, &PLAIN, "k", &(), async { Ok(1_u8) }).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_at_the_outcome_leaves_it_unrecorded() {
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    store.fail("complete", Fault::Panics, 1);
+    let noted = runs.clone();
+    let error = ours(run(&runtime, &PLAIN, "k", &(), async move { Ok(noted.note()) }).await);
+    assert!(matches!(error, Error::Unrecorded { .. }), "{error}");
+    assert_eq!(run(&runtime, &PLAIN, "k", &(), async { Ok(2) }).await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_one_key_learn_together_that_the_store_is_away() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    store.fail("claim", Fault::Away, u32::MAX);
+    let started = tokio::time::Instant::now();
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let runtime = runtime.clone();
+        callers.spawn(async move {
+            run::<u8, _, _>(&runtime, &PLAIN, "k", &(), async { panic!("ran") }).await
+        });
+    }
+    for answer in callers.join_all().await {
+        assert!(matches!(ours(answer), Error::Store { .. }));
+    }
+    // As long as one of them asks, and not one after the other.
+    let asked = started.elapsed();
+    assert!(asked < Duration::from_secs(1), "{asked:?}");
+}
