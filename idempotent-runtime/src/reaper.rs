@@ -119,9 +119,10 @@ struct Reaper {
     sweep: Sweep,
 }
 
-/// Where the slow sweeps over the whole table are.
+/// Where the sweeps are: over what was created lately, and the slow ones over the whole table.
 #[derive(Default)]
 struct Sweep {
+    recent: Option<Cursor>,
     reaped: Option<Cursor>,
     purged: Option<Cursor>,
 }
@@ -153,10 +154,9 @@ impl Sweep {
         let mut swept = Swept::default();
         let limits = runtime.settings().defaults;
         let lately_ms = ms(limits.max_runtime.saturating_add(limits.lease));
-        let mut recent = None;
         for _ in 0..BATCHES_MAX {
-            recent = reap(runtime, recent, Some(lately_ms), &mut swept).await?;
-            if recent.is_none() {
+            self.recent = reap(runtime, self.recent, Some(lately_ms), &mut swept).await?;
+            if self.recent.is_none() {
                 break;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::protocol::State;
+use idempotent_runtime::protocol::{Claim, ExecutionId, Identity, Limits, Owner, State};
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::TokioClock;
 use idempotent_runtime::{__private::Handler, Runtime};
@@ -134,5 +134,35 @@ async fn the_background_purge_keeps_up_with_more_than_one_batch_between_two_look
     let reaping = reaping.heartbeat_task().connect().await.unwrap();
     tokio::time::sleep(Duration::from_secs(25)).await;
     assert_eq!(store.inner.executions().unwrap().len(), 0);
+    drop(reaping);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_background_reaper_gets_to_the_newest_of_many_executions() {
+    let store = store();
+    let limits =
+        Limits { lease_ms: 30_000, max_runtime_ms: 900_000, crashes_max: 8, retain_ms: 3_600_000 };
+    let lapsing = |n: u128| Claim {
+        id: ExecutionId(n.to_be_bytes()),
+        identity: Identity {
+            namespace: "engine".to_owned(),
+            tenant: String::new(),
+            handler: "plain".to_owned(),
+            key: None,
+        },
+        owner: Owner([1; 16]),
+        version: 1,
+        limits,
+        fingerprint: None,
+        issued_at: None,
+    };
+    // More than are examined between two sleeps.
+    let claims: Vec<Claim> = (1..=20_000).map(lapsing).collect();
+    store.claim(&claims).await.unwrap();
+    let reaping = Runtime::builder("engine").store(store.clone()).clock(TokioClock::new());
+    let reaping = reaping.heartbeat_task().connect().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30 + 2 * 20 + 1)).await;
+    let newest = store.read(&[ExecutionId(20_000_u128.to_be_bytes())]).await.unwrap().remove(0);
+    assert_eq!(newest.unwrap().record.state, State::Retryable);
     drop(reaping);
 }
