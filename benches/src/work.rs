@@ -59,7 +59,7 @@ impl Payment {
             charge: format!("ch_{}", self.order_id),
             amount_cents: self.amount_cents,
             currency: self.currency.clone(),
-            note: "thank you, see you soon".to_owned(),
+            note: "thank you, see you again!".to_owned(),
         }
     }
 }

@@ -45,7 +45,8 @@ fn plan(features: &[String]) -> Vec<Stage> {
             run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
         }),
         of("build of the tests", [&["test", "--no-run"][..], &everything].concat()),
-        of("tests", [&["test"][..], &everything].concat()),
+        // All of them, so that one run tells everything that fails.
+        of("tests", [&["test", "--no-fail-fast"][..], &everything].concat()),
     ];
     let alone = |name: &str, chosen: &[&str]| {
         let start = ["clippy", "--locked", "--package", RUNTIME, "--no-default-features"];
