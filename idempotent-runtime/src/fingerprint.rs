@@ -142,7 +142,18 @@ fn collect_differing(a: (&Tree, SlotId), b: (&Tree, SlotId), names: &mut BTreeSe
 ///
 /// It sees what a round trip through JSON loses: `Some(None)`, an infinite float.
 pub(crate) fn same_value<T: Serialize + ?Sized>(a: &T, b: &T) -> bool {
+    same(a, b, false)
+}
+
+/// The same where sequences may have their elements in another order: those of a set come in another one each time.
+pub(crate) fn same_elements<T: Serialize + ?Sized>(a: &T, b: &T) -> bool {
+    same(a, b, true)
+}
+
+fn same<T: Serialize + ?Sized>(a: &T, b: &T, unordered: bool) -> bool {
     let [mut of_a, mut of_b] = [Fingerprint::new(), Fingerprint::new()];
+    of_a.tree.unordered = unordered;
+    of_b.tree.unordered = unordered;
     of_a.add("value", a).is_ok()
         && of_b.add("value", b).is_ok()
         && of_a.differs_from(&of_b).is_none()

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::fingerprint::same_value;
+use crate::fingerprint::{same_elements, same_value};
 use crate::protocol::StoredResult;
 
 /// What a handler returns: `Result<T, E>`, under whatever alias.
@@ -154,8 +154,10 @@ fn encoded<T: Serialize + DeserializeOwned>(value: &T, result_bytes_max: usize) 
             json.len()
         ));
     }
+    // JSON keeps the order of a list, and a set has none to lose.
+    let survives = |decoded: &T| same_value(value, decoded) || same_elements(value, decoded);
     match decode::<T>(&json) {
-        Some(decoded) if same_value(value, &decoded) => StoredResult::Json(json),
+        Some(decoded) if survives(&decoded) => StoredResult::Json(json),
         _ => absent("the result does not survive being encoded as JSON".to_owned()),
     }
 }

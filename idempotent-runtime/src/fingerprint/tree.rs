@@ -69,13 +69,15 @@ pub(super) struct Tree {
     slots: Vec<Slot>,
     content_bytes: u64,
     frames: frame::Frames,
+    /// Whether the elements of a sequence may come in any order.
+    pub(super) unordered: bool,
 }
 
 impl Tree {
     pub(super) fn new() -> Self {
         let mut slots = Vec::with_capacity(8);
         slots.push(Slot::root());
-        Self { slots, content_bytes: 0, frames: frame::Frames::default() }
+        Self { slots, content_bytes: 0, frames: frame::Frames::default(), unordered: false }
     }
 
     /// The slot behind `segment`, made if it is not there yet.

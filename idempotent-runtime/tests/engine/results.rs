@@ -1,6 +1,6 @@
 //! Results that are hard to store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use idempotent_runtime::__private::Handler;
 use idempotent_runtime::{Error, Runtime};
@@ -200,4 +200,33 @@ async fn a_result_that_panics_while_it_is_encoded_completes_without_one_and_does
         "{error}"
     );
     assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_is_replayed_whatever_the_order_of_its_elements() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Tagged {
+        tags: HashSet<u32>,
+        nested: Vec<HashSet<String>>,
+        kept: Vec<u8>,
+    }
+    let runtime = runtime().await;
+    let words = || ["a", "b", "c", "d", "e", "f"].map(str::to_owned).into();
+    let tagged =
+        Tagged { tags: (0..50).collect(), nested: vec![words(), words()], kept: vec![3, 1, 2] };
+    let first = tagged.clone();
+    run(&runtime, &PLAIN, "k", &(), async move { Ok(first) }).await.unwrap();
+    let replay = run::<Tagged, _, _>(&runtime, &PLAIN, "k", &(), async { panic!("ran") }).await;
+    assert_eq!(replay.unwrap(), tagged);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_loses_an_element_completes_without_a_result() {
+    let runtime = runtime().await;
+    let lossy: HashSet<Option<Option<u8>>> = [Some(None), None, Some(Some(1))].into();
+    run(&runtime, &PLAIN, "k", &(), async move { Ok(lossy) }).await.unwrap();
+    let again = run::<HashSet<Option<Option<u8>>>, _, _>(&runtime, &PLAIN, "k", &(), async {
+        panic!("ran")
+    });
+    assert!(matches!(ours(again.await), Error::ResultUnavailable { .. }));
 }

@@ -17,11 +17,14 @@ pub(in crate::fingerprint) struct Elements<'t> {
     walk: Walk<'t>,
     below: Option<SlotId>,
     count: u64,
+    /// Where their order means nothing: then they are added up, as the values of a map are.
+    sums: Option<Map>,
 }
 
 impl<'t> Elements<'t> {
     pub(super) fn new(walk: Walk<'t>) -> Self {
-        Self { walk, below: None, count: 0 }
+        let sums = walk.tree.unordered.then(Map::default);
+        Self { walk, below: None, count: 0, sums }
     }
 
     fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unhashable> {
@@ -32,11 +35,21 @@ impl<'t> Elements<'t> {
         };
         self.below = Some(below);
         self.count += 1;
-        value.serialize(Walk::new(tree, below, *depth))
+        let Some(sums) = &mut self.sums else {
+            return value.serialize(Walk::new(tree, below, *depth));
+        };
+        let entry = tree.begin_entry(0);
+        value.serialize(Walk::new(tree, below, *depth))?;
+        tree.end_entry(sums, &entry);
+        Ok(())
     }
 
     fn finish(self) -> Result<(), Unhashable> {
-        self.walk.leaf(&leaf::sequence(self.count))
+        let Self { walk, count, sums, .. } = self;
+        if let Some(sums) = sums {
+            walk.tree.end_map(walk.slot, &sums)?;
+        }
+        walk.leaf(&leaf::sequence(count))
     }
 }
 
