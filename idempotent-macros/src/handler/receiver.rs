@@ -23,7 +23,7 @@ pub(crate) fn replace_self(body: TokenStream) -> Option<TokenStream> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Body,
-    /// Between the delimiters of a macro call, where a string may be a format string.
+    /// Right between the delimiters of a macro call, where a string may be a format string.
     Macro,
 }
 
@@ -56,7 +56,11 @@ fn replace(tokens: TokenStream, place: Place, replaced: &mut bool) -> TokenStrea
             }
             TokenTree::Group(group) if previous.is_pub => TokenTree::Group(group),
             TokenTree::Group(group) => {
-                let inside = if previous.is_bang { Place::Macro } else { place };
+                let inside = match (previous.calls, group.delimiter()) {
+                    (true, _) => Place::Macro,
+                    (false, Delimiter::None) => place,
+                    (false, _) => Place::Body,
+                };
                 let mut new =
                     Group::new(group.delimiter(), replace(group.stream(), inside, replaced));
                 new.set_span(group.span());
@@ -67,23 +71,36 @@ fn replace(tokens: TokenStream, place: Place, replaced: &mut bool) -> TokenStrea
             }
             TokenTree::Punct(_) | TokenTree::Literal(_) => tree.clone(),
         };
-        previous = Previous::of(&tree);
+        previous = previous.then(&tree);
         out.push(new);
     }
     out.into_iter().collect()
 }
 
+/// What stands before a token.
 #[derive(Default)]
 struct Previous {
     is_pub: bool,
-    is_bang: bool,
+    /// A name that may be a macro's.
+    is_name: bool,
+    /// `name!` of a macro that may take a format string.
+    calls: bool,
 }
 
 impl Previous {
-    fn of(tree: &TokenTree) -> Self {
+    fn then(&self, tree: &TokenTree) -> Self {
+        // `if !(..)` calls nothing; the macros take no format strings.
+        const OTHERS: [&str; 10] =
+            ["if", "while", "match", "return", "break", "in", "else", "vec", "matches", "concat"];
         match tree {
-            TokenTree::Ident(ident) => Self { is_pub: ident == "pub", is_bang: false },
-            TokenTree::Punct(punct) => Self { is_pub: false, is_bang: punct.as_char() == '!' },
+            TokenTree::Ident(ident) => Self {
+                is_pub: ident == "pub",
+                is_name: !OTHERS.iter().any(|other| ident == other),
+                calls: false,
+            },
+            TokenTree::Punct(punct) => {
+                Self { calls: self.is_name && punct.as_char() == '!', ..Self::default() }
+            }
             TokenTree::Group(_) | TokenTree::Literal(_) => Self::default(),
         }
     }
@@ -107,13 +124,27 @@ fn skip_item(trees: &mut impl Iterator<Item = TokenTree>, out: &mut Vec<TokenTre
 /// `"{self}"` and `"{self:?}"` in a format string.
 fn replace_in_format(literal: Literal, replaced: &mut bool) -> Literal {
     let text = literal.to_string();
-    if !text.starts_with(['"', 'r']) || !text.contains("{self") {
+    if !text.starts_with(['"', 'r']) {
         return literal;
     }
-    let new = text
-        .replace("{self}", &format!("{{{NAME}}}"))
-        .replace("{self:", &format!("{{{NAME}:"))
-        .replace(&format!("{{{{{NAME}"), "{{self");
+    let mut new = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        new.push_str(before);
+        let named = from.strip_prefix("{self").filter(|after| after.starts_with(['}', ':']));
+        rest = if let Some(after) = named {
+            new.push('{');
+            new.push_str(NAME);
+            after
+        } else {
+            // `{{` is a brace.
+            let (kept, after) = from.split_at(if from.starts_with("{{") { 2 } else { 1 });
+            new.push_str(kept);
+            after
+        };
+    }
+    new.push_str(rest);
     match new.parse::<Literal>() {
         Ok(mut parsed) if new != text => {
             parsed.set_span(literal.span());

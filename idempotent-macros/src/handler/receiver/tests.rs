@@ -48,6 +48,30 @@ fn format_strings_name_self_too() {
     assert_eq!(replaced(r#"f!("{self} {self:?}")"#), expected(r#"f!("{SELF} {SELF:?}")"#));
     assert_eq!(replaced(r##"f!(r#"{self}"#)"##), expected(r##"f!(r#"{SELF}"#)"##));
     assert_eq!(replaced(r#"f!("{{self}} {selfish}")"#), None);
-    // Not a macro, so not a format string.
-    assert_eq!(replaced(r#"f("{self}")"#), None);
+    assert_eq!(
+        replaced(r#"f!("{{{self:?}}} {{{{self}}}}")"#),
+        expected(r#"f!("{{{SELF:?}}} {{{{self}}}}")"#)
+    );
+}
+
+#[test]
+fn other_strings_are_data() {
+    for data in [
+        r#"f("{self}")"#,
+        r#"vec!["{self}"]"#,
+        r#"matches!(a, "{self}")"#,
+        r#"json!({ "a": "{self}" })"#,
+        r#"f!("{}", g("{self}"))"#,
+        r#"if !(a == "{self}") {}"#,
+    ] {
+        assert_eq!(replaced(data), None, "{data}");
+    }
+}
+
+#[test]
+fn a_macro_in_a_macro_is_one_too() {
+    assert_eq!(
+        replaced(r#"f!(g("{self}"), { h!(x, "{self}") }, self)"#),
+        expected(r#"f!(g("{self}"), { h!(x, "{SELF}") }, SELF)"#)
+    );
 }

@@ -20,7 +20,7 @@ impl fmt::Display for Service {
 impl Service {
     #[idempotent(key = "charge:{self.tenant}:{payment.order_id}")]
     async fn charge(&self, payment: Payment) -> Result<Receipt, ChargeError> {
-        let name = format!("{self} {self:>9} {{self}} {}", self.tenant);
+        let name = format!("{self} {self:>9} {{self}} {{{self}}} {}", self.tenant);
         self.bank.charge(payment.amount + name.len() as u64).await
     }
 }
