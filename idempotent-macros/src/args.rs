@@ -113,7 +113,7 @@ pub(crate) const ARGUMENTS: &[Argument] = &[
     row("backoff", r#""1s..5m""#, |args, it| args.backoff.set(it.key, it.backoff(BACKOFF)?)),
     row("on_drop", "abandon", |args, it| args.on_drop.set(it.key, it.on_drop()?)),
     row("runtime", "self.runtime", |args, it| args.runtime.set(it.key, it.place()?)),
-    row("tenant", "payment.merchant", |args, it| args.tenant.set(it.key, it.value.clone())),
+    row("tenant", "payment.merchant", |args, it| args.tenant.set(it.key, it.tenant()?)),
 ];
 
 impl Argument {

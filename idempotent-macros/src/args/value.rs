@@ -34,6 +34,8 @@ impl Written<'_> {
             "the name holds a control character; write plain text"
         } else if name.trim() != name {
             "the name begins or ends with a space; write it without"
+        } else if name.contains(['{', '}']) {
+            "the name is the same for every call, so it has no placeholders; write them into the key"
         } else {
             return Ok(name);
         };
@@ -142,6 +144,18 @@ impl Written<'_> {
             Expr::Lit(_) => Err(self.expected("an expression that is a `Runtime`")),
             value => Ok(value.clone()),
         }
+    }
+
+    /// `tenant`.
+    pub(super) fn tenant(&self) -> syn::Result<Expr> {
+        if let Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) = self.value
+            && literal.value().contains(['{', '}'])
+        {
+            let message = "`tenant` is an expression and no template, so every call would have this \
+                           text as its tenant; write `tenant = payment.merchant`";
+            return Err(syn::Error::new_spanned(literal, message));
+        }
+        Ok(self.value.clone())
     }
 
     /// `issued_at`.
