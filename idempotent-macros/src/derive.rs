@@ -121,6 +121,7 @@ fn check_marks(attributes: &[Attribute], what: &str, errors: &mut Errors) {
 //
 // Output, with `__private` for `::idempotent_runtime::__private`:
 //
+//     #[allow(deprecated)]
 //     impl __private::KeyPart for Order {
 //         fn render(&self, __idempotent_key: &mut __private::KeyWriter<'_>) {
 //             __private::KeyPart::render(&self.shop, __idempotent_key);
@@ -142,6 +143,7 @@ fn generate(input: &DeriveInput, rendering: &Rendering) -> TokenStream {
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     quote! {
         #[automatically_derived]
+        #[allow(deprecated)]
         impl #impl_generics ::idempotent_runtime::__private::KeyPart for #ident #type_generics #where_clause {
             fn render(&self, #writer: &mut ::idempotent_runtime::__private::KeyWriter<'_>) {
                 #body
@@ -155,6 +157,10 @@ fn render_fields(fields: &[(Member, Type)], writer: &Ident) -> TokenStream {
         // A field that cannot be part of a key is reported at its type.
         let first = ty.to_token_stream().into_iter().next().map_or_else(|| ty.span(), |it| it.span());
         let span = Span::call_site().located_at(first);
+        let member = match member {
+            Member::Named(name) => Member::Named(name.clone()),
+            Member::Unnamed(Index { index, .. }) => Member::Unnamed(Index { index: *index, span }),
+        };
         quote_spanned!(span=> ::idempotent_runtime::__private::KeyPart::render(&self.#member, #writer);)
     });
     let mut body = TokenStream::new();

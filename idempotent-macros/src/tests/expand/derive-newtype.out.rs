@@ -1,4 +1,5 @@
 #[automatically_derived]
+#[allow(deprecated)]
 impl ::idempotent_runtime::__private::KeyPart for OrderId {
     fn render(
         &self,

@@ -1,4 +1,5 @@
 #[automatically_derived]
+#[allow(deprecated)]
 impl<T> ::idempotent_runtime::__private::KeyPart for Order<T>
 where
     T: ::idempotent_runtime::__private::KeyPart,
