@@ -30,6 +30,7 @@ mod policy;
 //         __private::inventory::submit! { __private::Registration(&__IDEMPOTENT_HANDLER) }
 //         let mut __idempotent_operation = __private::Operation::new(&__IDEMPOTENT_HANDLER);
 //         {
+//             let __idempotent_operation = &mut __idempotent_operation;
 //             __idempotent_operation.key_literal("charge:");
 //             __idempotent_operation.key_part("payment.order_id", &payment.order_id);
 //             __idempotent_operation.fingerprint("payment", &payment);
@@ -39,7 +40,11 @@ mod policy;
 //                 if false {
 //                     return __private::returned::<Result<Receipt, ChargeError>>();
 //                 }
-//                 bank.charge(&payment).await
+//                 let __idempotent_outcome: Result<Receipt, ChargeError> = {
+//                     bank.charge(&payment).await
+//                 };
+//                 #[allow(unreachable_code)]
+//                 __idempotent_outcome
 //             })
 //             .await
 //     }
@@ -89,6 +94,9 @@ fn outer_signature(signature: &Signature, parameters: &[Parameter]) -> Signature
 }
 
 /// Describes the call: whose it is, its key, and what it is compared by.
+///
+/// Through a `&mut`, which is what the methods take: on the value itself, a method of the same name
+/// that some trait has for every `&T` would come first.
 fn operation(spec: &Spec) -> TokenStream {
     let operation = operation_ident(Span::mixed_site());
     let new = private(Span::mixed_site(), "Operation");
@@ -99,6 +107,7 @@ fn operation(spec: &Spec) -> TokenStream {
     quote! {
         let mut #operation = #new::new(&__IDEMPOTENT_HANDLER);
         {
+            let #operation = &mut #operation;
             #patterns
             #settings
             #key

@@ -15,6 +15,11 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
             syn::Error::new(error.span(), message)
         })?;
         input.parse::<Option<Token![,]>>()?;
+        if !input.is_empty() {
+            let message = "`key!` takes nothing behind the literal; name the variable in it, as in \
+                           `key!(\"charge:{order_id}\")`";
+            return Err(input.error(message));
+        }
         Ok(literal)
     };
     let literal = match syn::parse::Parser::parse2(read, input) {
@@ -37,8 +42,11 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
 //
 //     {
 //         let mut __idempotent_key = __private::KeyBuilder::escaped();
-//         __idempotent_key.literal("charge:");
-//         __idempotent_key.part("payment.order_id", &payment.order_id);
+//         {
+//             let __idempotent_key = &mut __idempotent_key;
+//             __idempotent_key.literal("charge:");
+//             __idempotent_key.part("payment.order_id", &payment.order_id);
+//         }
 //         __idempotent_key.finish()
 //     }
 fn render(template: &Template) -> TokenStream {
@@ -59,7 +67,10 @@ fn render(template: &Template) -> TokenStream {
     });
     quote! {{
         let mut #key = #builder::escaped();
-        #(#parts)*
+        {
+            let #key = &mut #key;
+            #(#parts)*
+        }
         #key.finish()
     }}
 }

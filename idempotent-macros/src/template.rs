@@ -182,10 +182,12 @@ fn check_singleton(parts: &[Part], singleton: Option<bool>, refuse: &mut impl Fn
 }
 
 impl Root {
-    /// The ident, with the hygiene of `resolved_at`.
+    /// The ident, with the hygiene of `span`.
     pub(crate) fn ident(text: &str, span: Span) -> Ident {
         match text.strip_prefix("r#") {
             Some(raw) => Ident::new_raw(raw, span),
+            // A name like others in the user's edition, perhaps, and a keyword in ours.
+            None if text == "gen" => Ident::new_raw(text, span),
             None => Ident::new(text, span),
         }
     }

@@ -1,6 +1,6 @@
 //! The call, and the body that it runs.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::TypeParamBound;
 
@@ -23,7 +23,10 @@ pub(super) fn run(spec: &Spec) -> TokenStream {
     let Moved { clones, bindings } = moved;
     let pin = checks::pin_output(spec);
     let (async_span, inside) = match &spec.shape {
-        Shape::Async(span) => (*span, quote!(#bindings #pin #tokens)),
+        Shape::Async(span) => {
+            let inside = block(spec, *span, tokens);
+            (*span, quote!(#bindings #pin #inside))
+        }
         Shape::Boxed { bounds } => {
             let inside = boxed(spec, bounds, &tokens);
             (spec.function.signature.fn_token.span, quote!(#bindings #inside))
@@ -37,6 +40,21 @@ pub(super) fn run(spec: &Spec) -> TokenStream {
     // A future that is not `Send` is reported at the user's `async`.
     let run = quote_spanned!(async_span=> #call.#method(async move { #inside }).await);
     quote!(#clones #run)
+}
+
+/// The body in a block of its own: what its last expression borrows from an argument is dropped
+/// before the argument is, as in a plain function, and items at its head follow no statement.
+fn block(spec: &Spec, span: Span, tokens: TokenStream) -> TokenStream {
+    let span = Span::mixed_site().located_at(span);
+    let ty = &spec.output.ty;
+    let outcome = Ident::new("__idempotent_outcome", span);
+    let mut block = Group::new(Delimiter::Brace, tokens);
+    block.set_span(span);
+    quote_spanned! {span=>
+        let #outcome: #ty = #block;
+        #[allow(unreachable_code)]
+        #outcome
+    }
 }
 
 /// The body that `#[async_trait]` wrote is a boxed future itself.

@@ -55,6 +55,21 @@ where
     Ok(note.len() + items.len())
 }
 
+// Items at the head of a body follow no statement of ours.
+#[idempotent(key = "items:{text}")]
+async fn items(text: &str) -> Result<usize, ChargeError> {
+    const MORE: usize = 1;
+    Ok(text.len() + MORE)
+}
+
+// Nothing is said to be unreachable.
+#[idempotent(key = "endless:{id}")]
+async fn endless(id: OrderId) -> Result<(), ChargeError> {
+    loop {
+        std::future::pending::<()>().await;
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Service {
     tenant: String,
@@ -108,6 +123,8 @@ async fn all_of_them_run() {
             let answer = patterns(payment.clone(), OrderId(2), (1, 1), Method::Cash, 1, "").await;
             assert!(matches!(answer, Err(ChargeError::Declined)));
             assert_eq!(generic(7, "ab", &[1]).await.expect("runs"), 3);
+            assert_eq!(items("ab").await.expect("runs"), 3);
+            drop(endless(OrderId(1)));
         })
         .await;
     // These bring their runtime.

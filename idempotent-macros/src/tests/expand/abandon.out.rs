@@ -12,6 +12,7 @@ async fn charge(payment: &Payment, bank: &mut Bank) -> Result<Receipt, ChargeErr
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.key_literal("charge:");
         __idempotent_operation.key_part("payment.order_id", &payment.order_id);
         __idempotent_operation.fingerprint("payment", &payment);
@@ -25,7 +26,10 @@ async fn charge(payment: &Payment, bank: &mut Bank) -> Result<Receipt, ChargeErr
                     Result<Receipt, ChargeError>,
                 >();
             }
-            bank.charge(payment).await
+            let __idempotent_outcome: Result<Receipt, ChargeError> = {
+                bank.charge(payment).await
+            };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

@@ -29,6 +29,7 @@ impl Charge for Service {
                 &__IDEMPOTENT_HANDLER,
             );
             {
+                let __idempotent_operation = &mut __idempotent_operation;
                 __idempotent_operation.key_literal("charge:");
                 __idempotent_operation.key_part("self.tenant", &self.tenant);
                 __idempotent_operation.key_literal(":");

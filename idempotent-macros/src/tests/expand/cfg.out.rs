@@ -28,6 +28,7 @@ async fn charge(
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.key_literal("charge:");
         __idempotent_operation.key_part("payment.order_id", &payment.order_id);
         __idempotent_operation.fingerprint("payment", &payment);
@@ -56,7 +57,10 @@ async fn charge(
                     Result<Receipt, ChargeError>,
                 >();
             }
-            Ok(payment.receipt())
+            let __idempotent_outcome: Result<Receipt, ChargeError> = {
+                Ok(payment.receipt())
+            };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

@@ -19,6 +19,7 @@ async fn charge(payment: Payment) -> Charged {
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.runtime(&RUNTIME.get());
         __idempotent_operation.tenant(&(if payment.test { "test" } else { "live" }));
         __idempotent_operation.issued_at(&payment.created_at);
@@ -43,7 +44,8 @@ async fn charge(payment: Payment) -> Charged {
             if false {
                 return ::idempotent_runtime::__private::returned::<Charged>();
             }
-            Ok(payment.receipt())
+            let __idempotent_outcome: Charged = { Ok(payment.receipt()) };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

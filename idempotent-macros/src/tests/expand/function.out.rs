@@ -14,6 +14,7 @@ pub async fn charge(payment: Payment, bank: Bank) -> Result<Receipt, ChargeError
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.key_literal("charge:");
         __idempotent_operation.key_part("payment.order_id", &payment.order_id);
         __idempotent_operation.fingerprint("payment", &payment);
@@ -27,7 +28,10 @@ pub async fn charge(payment: Payment, bank: Bank) -> Result<Receipt, ChargeError
                     Result<Receipt, ChargeError>,
                 >();
             }
-            bank.charge(&payment).await
+            let __idempotent_outcome: Result<Receipt, ChargeError> = {
+                bank.charge(&payment).await
+            };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

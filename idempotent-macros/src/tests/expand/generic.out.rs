@@ -18,6 +18,7 @@ where
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.key_literal("charge:");
         __idempotent_operation.key_part("id", &id);
         __idempotent_operation.fingerprint("id", &id);
@@ -33,7 +34,10 @@ where
                     Result<u64, ChargeError>,
                 >();
             }
-            Ok(note.as_ref().len())
+            let __idempotent_outcome: Result<u64, ChargeError> = {
+                Ok(note.as_ref().len())
+            };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

@@ -13,6 +13,7 @@ impl Service {
             &__IDEMPOTENT_HANDLER,
         );
         {
+            let __idempotent_operation = &mut __idempotent_operation;
             __idempotent_operation.key_literal("charge:");
             __idempotent_operation.key_part("self.tenant", &self.tenant);
             __idempotent_operation.key_literal(":");
@@ -28,7 +29,10 @@ impl Service {
                         Result<Receipt, ChargeError>,
                     >();
                 }
-                self.bank.charge(&payment).await
+                let __idempotent_outcome: Result<Receipt, ChargeError> = {
+                    self.bank.charge(&payment).await
+                };
+                #[allow(unreachable_code)] __idempotent_outcome
             })
             .await
     }

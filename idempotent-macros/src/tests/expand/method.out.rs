@@ -17,6 +17,7 @@ impl Service {
             &__IDEMPOTENT_HANDLER,
         );
         {
+            let __idempotent_operation = &mut __idempotent_operation;
             __idempotent_operation.runtime(&self.runtime);
             __idempotent_operation.key_literal("charge:");
             __idempotent_operation.key_part("self.tenant", &self.tenant);
@@ -48,11 +49,14 @@ impl Service {
                         Result<Receipt, ChargeError>,
                     >();
                 }
-                note = note.trim();
-                __idempotent_self
-                    .bank
-                    .charge(payment, format!("{__idempotent_self}: {note}"))
-                    .await
+                let __idempotent_outcome: Result<Receipt, ChargeError> = {
+                    note = note.trim();
+                    __idempotent_self
+                        .bank
+                        .charge(payment, format!("{__idempotent_self}: {note}"))
+                        .await
+                };
+                #[allow(unreachable_code)] __idempotent_outcome
             })
             .await
     }

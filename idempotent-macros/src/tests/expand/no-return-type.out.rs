@@ -12,6 +12,7 @@ async fn charge(id: u64) {
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.key_literal("charge:");
         __idempotent_operation.key_part("id", &id);
         __idempotent_operation.fingerprint("id", &id);
@@ -21,6 +22,8 @@ async fn charge(id: u64) {
             if false {
                 return ::idempotent_runtime::__private::returned::<()>();
             }
+            let __idempotent_outcome: () = {};
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

@@ -21,6 +21,7 @@ async fn charge(
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         let Payment { order_id, amount: _, customer, .. } = &__idempotent_argument_1;
         let (&ref first, _) = __idempotent_argument_2;
         __idempotent_operation.tenant(&customer);
@@ -56,8 +57,11 @@ async fn charge(
                     Result<u64, ChargeError>,
                 >();
             }
-            amount += second + id;
-            Ok(amount)
+            let __idempotent_outcome: Result<u64, ChargeError> = {
+                amount += second + id;
+                Ok(amount)
+            };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }

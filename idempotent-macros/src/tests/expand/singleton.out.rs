@@ -11,6 +11,7 @@ async fn nightly(date: Date) -> Result<(), Error> {
         &__IDEMPOTENT_HANDLER,
     );
     {
+        let __idempotent_operation = &mut __idempotent_operation;
         __idempotent_operation.key_literal("nightly");
     }
     ::idempotent_runtime::__private::call_plain::<
@@ -20,7 +21,8 @@ async fn nightly(date: Date) -> Result<(), Error> {
             if false {
                 return ::idempotent_runtime::__private::returned::<Result<(), Error>>();
             }
-            run(date).await
+            let __idempotent_outcome: Result<(), Error> = { run(date).await };
+            #[allow(unreachable_code)] __idempotent_outcome
         })
         .await
 }
