@@ -5,11 +5,12 @@ use quote::{ToTokens, quote};
 
 use crate::handler::{Function, kind_of_item};
 
-/// The errors and the function, without marks that nobody else knows.
+/// The errors and the function, without marks that nobody else knows. An argument that only the key
+/// uses is no mistake of its own.
 pub(crate) fn function(function: Function, error: &syn::Error) -> TokenStream {
     let errors = error.to_compile_error();
     let function = function.without_marks();
-    quote!(#errors #function)
+    quote!(#errors #[allow(unused_variables)] #function)
 }
 
 /// What is no function, or one that does not parse.

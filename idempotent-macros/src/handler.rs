@@ -184,7 +184,7 @@ fn output_of(object: &TypeTraitObject) -> Option<&Type> {
 
 /// What an item is, where it is no function.
 pub(crate) fn kind_of_item(item: &TokenStream) -> Option<(TokenTree, &'static str)> {
-    const KINDS: [(&str, &str); 11] = [
+    const KINDS: [(&str, &str); 13] = [
         ("struct", "a struct"),
         ("enum", "an enum"),
         ("union", "a union"),
@@ -196,14 +196,28 @@ pub(crate) fn kind_of_item(item: &TokenStream) -> Option<(TokenTree, &'static st
         ("static", "a static"),
         ("use", "an import"),
         ("let", "a statement"),
+        ("extern", "an `extern` block"),
+        ("macro_rules", "a macro; write it on the function inside"),
     ];
-    let trees = || item.clone().into_iter();
-    if trees().any(|tree| matches!(tree, TokenTree::Ident(ident) if ident == "fn")) {
+    let trees: Vec<TokenTree> = item.clone().into_iter().collect();
+    let pairs = || trees.iter().zip(trees.iter().skip(1));
+    // `fn(u8)` is a type.
+    let is_function = |(tree, next): (&TokenTree, &TokenTree)| matches!((tree, next), (TokenTree::Ident(ident), TokenTree::Ident(_)) if ident == "fn");
+    if pairs().any(is_function) {
         return None;
     }
-    trees().find_map(|tree| {
-        let TokenTree::Ident(ident) = &tree else { return None };
+    let known = trees.iter().find_map(|tree| {
+        let TokenTree::Ident(ident) = tree else { return None };
         let (_, kind) = KINDS.iter().find(|(keyword, _)| ident == keyword)?;
-        Some((tree, *kind))
-    })
+        Some((tree.clone(), *kind))
+    });
+    let call = || {
+        let (macro_name, _) = pairs().find(|pair| match pair {
+            (TokenTree::Ident(_), TokenTree::Punct(punct)) => punct.as_char() == '!',
+            _ => false,
+        })?;
+        let kind = "a macro call; write it inside of the macro, on the function that it makes";
+        Some((macro_name.clone(), kind))
+    };
+    known.or_else(call)
 }

@@ -3,7 +3,8 @@
 use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{
-    Ident, Lifetime, ParenthesizedGenericArguments, Type, TypeFnPtr, TypeImplTrait, TypeReference,
+    Ident, Lifetime, ParenthesizedGenericArguments, Type, TypeFnPtr, TypeImplTrait, TypeParamBound,
+    TypeReference, TypeTraitObject,
 };
 
 /// The first borrow in a type: a reference or a lifetime, `'static` aside.
@@ -66,6 +67,31 @@ pub(crate) fn impl_trait_in(ty: &Type) -> Option<TypeImplTrait> {
         fn visit_type_impl_trait(&mut self, found: &'ast TypeImplTrait) {
             self.0.get_or_insert_with(|| found.clone());
         }
+    }
+    let mut finder = Finder(None);
+    finder.visit_type(ty);
+    finder.0
+}
+
+/// The first `dyn Error` in a type that is not said to be `Send`. Of another trait nobody can know
+/// here whether it implies that.
+pub(crate) fn dyn_error_in(ty: &Type) -> Option<TypeTraitObject> {
+    struct Finder(Option<TypeTraitObject>);
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_type_trait_object(&mut self, found: &'ast TypeTraitObject) {
+            let names = |name| {
+                found.bounds.iter().any(|bound| match bound {
+                    TypeParamBound::Trait(it) => {
+                        it.path.segments.last().is_some_and(|segment| segment.ident == name)
+                    }
+                    _ => false,
+                })
+            };
+            if names("Error") && !names("Send") {
+                self.0.get_or_insert_with(|| found.clone());
+            }
+        }
+        fn visit_type_fn_ptr(&mut self, _: &'ast TypeFnPtr) {}
     }
     let mut finder = Finder(None);
     finder.visit_type(ty);

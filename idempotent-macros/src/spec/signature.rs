@@ -81,6 +81,14 @@ pub(super) fn check_output(output: &Type, generics: &Generics, errors: &mut Erro
         );
         return;
     }
+    if let Some(found) = lifetimes::dyn_error_in(output) {
+        errors.at(
+            found,
+            "a handler's error moves between threads, and this one may not; write \
+             `dyn Error + Send + Sync`",
+        );
+        return;
+    }
     let parameters: Vec<_> = generics
         .params
         .iter()

@@ -89,7 +89,7 @@ fn step(text: &str, segment: &str) -> Result<Step, String> {
 }
 
 fn wrong_name(text: &str, name: &str) -> String {
-    if is_keyword(name) {
+    if is_keyword(name) && !is_never_raw(name) {
         return format!("`{name}` in `{{{text}}}` is a keyword; write `r#{name}`");
     }
     format!(
@@ -110,10 +110,14 @@ fn is_name(name: &str) -> bool {
         return false;
     }
     match plain {
-        // These cannot be raw.
-        Some(plain) => !matches!(plain, "self" | "Self" | "super" | "crate"),
+        Some(plain) => !is_never_raw(plain),
         None => syn::parse_str::<syn::Ident>(name).is_ok(),
     }
+}
+
+/// Whether no argument and no field can have the name, not even as `r#name`.
+fn is_never_raw(name: &str) -> bool {
+    matches!(name, "self" | "Self" | "super" | "crate")
 }
 
 fn is_keyword(name: &str) -> bool {

@@ -78,12 +78,24 @@ fn what_is_no_path_is_refused() {
         "{a.type}",
         "{type}",
         "{r#self.a}",
+        "{a.self}",
+        "{super}",
         "{1a}",
         "{a.99999999999}",
         "{a.b()c}",
     ] {
         assert_eq!(refused(source).lines().count(), 1, "{source}: {}", refused(source));
     }
+}
+
+#[test]
+fn a_keyword_is_advised_to_be_raw_if_it_can_be() {
+    assert!(refused("{type}").contains("write `r#type`"));
+    for source in ["{super}", "{crate}", "{a.self}", "{Self.a}"] {
+        assert!(!refused(source).contains("r#"), "{}", refused(source));
+    }
+    // A keyword from the edition of 2024 on only.
+    assert_eq!(texts("{gen}{{{a.gen}"), ["<gen>", "{", "<a.gen>"]);
 }
 
 #[test]

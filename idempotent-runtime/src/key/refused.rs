@@ -86,3 +86,10 @@ where
 {
     fn render(&self, _: &mut KeyWriter<'_>) {}
 }
+
+impl<'a, T: 'a, const N: usize> KeyPart for [T; N]
+where
+    &'a Self: ListInKey,
+{
+    fn render(&self, _: &mut KeyWriter<'_>) {}
+}
