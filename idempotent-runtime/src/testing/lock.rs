@@ -36,7 +36,7 @@ type Lock = BTreeMap<String, Locked>;
 /// # Panics
 ///
 /// If the handlers differ from the file, with what differs and what follows from it; if the file is missing or cannot
-/// be read; if two handlers have one name.
+/// be read; if two handlers have one name; if the test binary holds no handler.
 ///
 /// # Examples
 ///
@@ -59,6 +59,14 @@ fn check(
     write: bool,
 ) -> Result<(), String> {
     let now = lock(handlers)?;
+    if now.is_empty() {
+        return Err(
+            "this test binary holds no handler, so nothing is compared; write the test into \
+                    the crate that holds them (a test in `tests/` holds those of a library only if \
+                    it uses the library)"
+                .to_owned(),
+        );
+    }
     let shown = path.display();
     if write {
         let mut json = serde_json::to_string_pretty(&now).map_err(|error| error.to_string())?;

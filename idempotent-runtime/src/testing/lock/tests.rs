@@ -70,3 +70,13 @@ fn two_handlers_of_one_name_are_refused() {
     let report = check(&file("two"), [&CHARGE, &SECOND].into_iter(), true).unwrap_err();
     assert!(report.contains("two handlers are named `charge`"), "{report}");
 }
+
+#[test]
+fn a_binary_without_handlers_guards_nothing_and_says_so() {
+    let path = file("none");
+    for write in [true, false] {
+        let report = check(&path, [].into_iter(), write).unwrap_err();
+        assert!(report.contains("holds no handler"), "{report}");
+    }
+    assert!(!path.exists());
+}
