@@ -215,7 +215,8 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// A provided method of a trait is one handler for all who implement the trait: put into the key
-/// which of them it is.
+/// which of them it is. With `&self` it is cloned like any other, so the trait asks for
+/// `Clone + Send + Sync + 'static`; or it takes `self: Arc<Self>`, or writes `on_drop = abandon`.
 ///
 /// # Recursion
 ///
