@@ -156,21 +156,29 @@ impl Beat {
         let store = Arc::clone(&self.store);
         let opened = handle.clone();
         let call = tokio::spawn(async move {
-            let store = match opened {
-                Some(opened) => opened,
-                None => store.heartbeat_handle().await?,
+            let opened = match opened {
+                Some(opened) => Some(opened),
+                None => match store.heartbeat_handle().await {
+                    Ok(opened) => Some(opened),
+                    // The server has no room for one more connection: the others have to do.
+                    Err(error) if error.kind() == StoreErrorKind::Busy => {
+                        tracing::warn!(%error, "the heartbeat has no connection of its own");
+                        None
+                    }
+                    Err(error) => return Err(error),
+                },
             };
-            let answers = store.renew(&renewals).await?;
-            Ok::<_, StoreError>((store, answers))
+            let answers = opened.as_ref().unwrap_or(&store).renew(&renewals).await?;
+            Ok((opened, answers))
         });
         let away = |what: &str| StoreError::new(StoreErrorKind::Unavailable, what);
-        let (store, answers) = tokio::select! {
+        let (opened, answers) = tokio::select! {
             answered = call => answered.map_err(|_| away("the renewal ended without an answer"))??,
             () = self.clock.sleep_until(sent + ANSWER_MAX) => {
                 return Err(away("the store did not answer a renewal in time"));
             }
         };
-        *handle = Some(store);
+        *handle = opened;
         Ok(answers)
     }
 }

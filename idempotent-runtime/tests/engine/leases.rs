@@ -289,3 +289,15 @@ async fn a_cancelled_body_whose_drop_panics_counts_as_a_crash() {
     let row = store.read(&[id_of("short", "k")]).await.unwrap().remove(0).unwrap();
     assert_eq!((row.record.state, row.record.crashes), (State::Retryable, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_room_for_the_heartbeat_keeps_the_body_running() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    store.fail("heartbeat_handle", Fault::Busy, u32::MAX);
+    let body = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(1_u8)
+    };
+    assert_eq!(run(&runtime, &LONG, "k", &(), body).await.unwrap(), 1);
+}

@@ -137,6 +137,8 @@ pub(crate) enum Fault {
     AckLost,
     /// It does nothing, and fails.
     Away,
+    /// It does nothing: there is no room.
+    Busy,
     /// It does nothing, and fails for good.
     Refused,
     /// It does its work, and panics.
@@ -190,6 +192,7 @@ impl Faulty {
                 Err(error(StoreErrorKind::Unavailable))
             }
             Some(Fault::Away) => Err(error(StoreErrorKind::Unavailable)),
+            Some(Fault::Busy) => Err(error(StoreErrorKind::Busy)),
             Some(Fault::Refused) => Err(error(StoreErrorKind::ReadOnly)),
             Some(Fault::Panics) => {
                 work.await?;
@@ -210,7 +213,7 @@ impl Store for Faulty {
     }
 
     async fn heartbeat_handle(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(self.clone()))
+        self.answer("heartbeat_handle", async { Ok(Arc::new(self.clone()) as _) }).await
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
