@@ -43,6 +43,11 @@ impl Heartbeat {
         Self { on, started: OnceLock::new(), stop: watch::Sender::new(()) }
     }
 
+    /// Ends it: from here on no lease is renewed.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(());
+    }
+
     /// Starts it, once.
     pub(crate) fn start(
         &self,
@@ -102,7 +107,7 @@ impl Beat {
         }
     }
 
-    /// Sleeps until `next`, or until an attempt is due earlier. False when the runtime has ended.
+    /// Sleeps until `next`, or until an attempt is due earlier. False when it has been stopped, or the runtime has ended.
     async fn sleep(&mut self, next: Option<Duration>) -> bool {
         let attempts = &self.attempts;
         let until = next.unwrap_or(Duration::MAX / 4);
@@ -119,7 +124,7 @@ impl Beat {
             }
         };
         tokio::select! {
-            // Fails when the sender is gone, and nothing is ever sent.
+            // Told to stop, or the sender is gone.
             _ = self.stop.changed() => false,
             () = attempts.earlier.notified() => true,
             () = asleep => true,

@@ -48,6 +48,7 @@ impl Runtime {
             }
         }
         inner.stop.send_replace(true);
+        inner.heartbeat.stop();
         // In a task of its own, since a store's call is never dropped half-way.
         let store = std::sync::Arc::clone(&inner.store);
         // Fails only when the tokio runtime has ended, and with it the connections.

@@ -7,7 +7,7 @@ use idempotent_runtime::store::Store;
 use idempotent_runtime::{Error, Runtime};
 use tokio::sync::oneshot;
 
-use crate::support::{PLAIN, Runs, id_of, ours, run, runtime_on, store};
+use crate::support::{PLAIN, Runs, id_of, ours, run, run_abandon, runtime_on, store};
 
 #[tokio::test(start_paused = true)]
 async fn a_running_body_is_left_to_finish_within_the_grace() {
@@ -121,4 +121,16 @@ async fn an_outcome_that_is_being_stored_is_no_body_that_was_cancelled() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(runtime.shutdown(Duration::ZERO).await.cancelled, 0);
     assert_eq!(storing.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_are_renewed_no_more_after_a_shutdown() {
+    let store = store();
+    let (runtime, other) = (runtime_on(&store).await, runtime_on(&store).await);
+    let mut call = Box::pin(run_abandon::<u8, _>(&runtime, "k", std::future::pending()));
+    // Claimed, and never polled again, as by a task that blocks its thread.
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut call).await.is_err());
+    assert_eq!(runtime.shutdown(Duration::ZERO).await.cancelled, 1);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(run_abandon(&other, "k", async { Ok(2_u8) }).await.unwrap(), 2);
 }
