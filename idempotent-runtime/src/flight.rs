@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -27,8 +27,6 @@ pub(crate) enum Phase {
     Failed(Arc<StoreError>),
     /// His outcome is stored.
     Finished(Arc<Finished>),
-    /// He has nothing to share.
-    Gone,
 }
 
 /// A stored outcome.
@@ -43,7 +41,15 @@ pub(crate) struct Finished {
 /// The claims under way in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    under_way: Mutex<HashMap<ExecutionId, watch::Receiver<Phase>>>,
+    under_way: Mutex<HashMap<ExecutionId, Flight>>,
+}
+
+/// One claim under way.
+#[derive(Debug)]
+struct Flight {
+    phase: Phase,
+    /// There once somebody follows: most leaders are alone.
+    followers: Option<watch::Sender<Phase>>,
 }
 
 /// Who a caller is among those who want the same execution.
@@ -51,22 +57,32 @@ pub(crate) struct Flights {
 pub(crate) enum Seat {
     /// The one who claims.
     Leader(Lead),
-    /// One who follows.
+    /// One who follows. The channel ends with the leader's seat.
     Follower(watch::Receiver<Phase>),
 }
 
 impl Flights {
     /// Joins those who want this execution.
     pub(crate) fn join(self: &Arc<Self>, id: ExecutionId) -> Seat {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        match under_way.entry(id) {
-            Entry::Occupied(entry) => Seat::Follower(entry.get().clone()),
+        match self.under_way().entry(id) {
+            Entry::Occupied(mut entry) => Seat::Follower(entry.get_mut().follow()),
             Entry::Vacant(entry) => {
-                let phase = watch::Sender::new(Phase::Claiming);
-                entry.insert(phase.subscribe());
-                Seat::Leader(Lead { flights: Arc::clone(self), id, phase })
+                entry.insert(Flight { phase: Phase::Claiming, followers: None });
+                Seat::Leader(Lead { flights: Arc::clone(self), id, last: None })
             }
         }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<ExecutionId, Flight>> {
+        // No code that may panic runs under the lock, so a poisoned one still holds a whole map.
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flight {
+    fn follow(&mut self) -> watch::Receiver<Phase> {
+        let Self { phase, followers } = self;
+        followers.get_or_insert_with(|| watch::Sender::new(phase.clone())).subscribe()
     }
 }
 
@@ -75,50 +91,55 @@ impl Flights {
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     id: ExecutionId,
-    phase: watch::Sender<Phase>,
+    /// What followers are told when the seat is given up.
+    last: Option<Phase>,
 }
 
 impl Lead {
     /// Tells the followers that the body runs.
     pub(crate) fn running(&self, attempt: &Arc<Attempt>, fingerprint: Option<&Arc<Fingerprint>>) {
-        let phase = Phase::Running(Arc::clone(attempt), fingerprint.map(Arc::clone));
-        self.phase.send_replace(phase);
+        self.turn(Phase::Running(Arc::clone(attempt), fingerprint.map(Arc::clone)));
     }
 
     /// Tells the followers that the claim is being given up: they wait for that, and claim for themselves.
     pub(crate) fn leaving(&self) {
-        self.phase.send_replace(Phase::Claiming);
+        self.turn(Phase::Claiming);
+    }
+
+    fn turn(&self, phase: Phase) {
+        if let Some(flight) = self.flights.under_way().get_mut(&self.id) {
+            if let Some(followers) = &flight.followers {
+                followers.send_replace(phase.clone());
+            }
+            flight.phase = phase;
+        }
     }
 
     /// Leaves, with what was found.
-    pub(crate) fn found(self, seen: &Arc<Seen>) {
-        self.phase.send_replace(Phase::Found(Arc::clone(seen)));
+    pub(crate) fn found(mut self, seen: &Arc<Seen>) {
+        self.last = Some(Phase::Found(Arc::clone(seen)));
     }
 
     /// Leaves, because the store failed: his followers are told, and do not ask it one after the other.
-    pub(crate) fn failed(self, error: &StoreError) {
+    pub(crate) fn failed(mut self, error: &StoreError) {
         let error = StoreError::new(error.kind(), error.to_string());
-        self.phase.send_replace(Phase::Failed(Arc::new(error)));
+        self.last = Some(Phase::Failed(Arc::new(error)));
     }
 
     /// Leaves, with the stored outcome.
-    pub(crate) fn finished(self, finished: Finished) {
-        self.phase.send_replace(Phase::Finished(Arc::new(finished)));
+    pub(crate) fn finished(mut self, finished: Finished) {
+        self.last = Some(Phase::Finished(Arc::new(finished)));
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
         // Later callers must not sit down with a leader who has left.
-        let mut under_way = self.flights.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.remove(&self.id);
-        drop(under_way);
-        self.phase.send_if_modified(|phase| {
-            let left = matches!(phase, Phase::Claiming | Phase::Running(..));
-            if left {
-                *phase = Phase::Gone;
-            }
-            left
-        });
+        let left = self.flights.under_way().remove(&self.id);
+        if let (Some(Flight { followers: Some(followers), .. }), Some(last)) =
+            (left, self.last.take())
+        {
+            followers.send_replace(last);
+        }
     }
 }

@@ -40,7 +40,9 @@ pub(crate) struct Attempt {
     lease_end_us: AtomicU64,
     renew_at_us: AtomicU64,
     ended: AtomicBool,
-    cancel: watch::Sender<Option<Cancel>>,
+    cancel: OnceLock<Cancel>,
+    /// Wakes the body's supervisor, of which there is one.
+    told: Notify,
 }
 
 impl Attempt {
@@ -67,7 +69,8 @@ impl Attempt {
             lease_end_us: AtomicU64::new(us(started + lease)),
             renew_at_us: AtomicU64::new(us(started + lease / 3)),
             ended: AtomicBool::new(false),
-            cancel: watch::Sender::new(None),
+            cancel: OnceLock::new(),
+            told: Notify::new(),
         }
     }
 
@@ -94,12 +97,8 @@ impl Attempt {
     /// Cancels the body; false if it was over already.
     pub(crate) fn cancel(&self, cause: Cancel) -> bool {
         let runs = !self.ended.load(Ordering::Acquire);
-        if runs {
-            self.cancel.send_if_modified(|seen| {
-                let first = seen.is_none();
-                seen.get_or_insert(cause);
-                first
-            });
+        if runs && self.cancel.set(cause).is_ok() {
+            self.told.notify_one();
         }
         runs
     }
@@ -110,15 +109,14 @@ impl Attempt {
     ///
     /// Dropping the future has no effect.
     pub(crate) async fn cancelled(&self, clock: &dyn Clock) -> Cancel {
-        let mut cancel = self.cancel.subscribe();
         loop {
             if let Some(cause) = self.must_stop(clock) {
                 return cause;
             }
             tokio::select! {
                 biased;
-                // The sender lives in `self`, so waiting cannot fail.
-                _ = cancel.changed() => {}
+                // A call before this one left a permit, so none is missed.
+                () = self.told.notified() => {}
                 () = clock.sleep_until(self.deadline()) => {}
             }
         }
@@ -126,8 +124,8 @@ impl Attempt {
 
     /// Why the body must not run, or not any more.
     pub(crate) fn must_stop(&self, clock: &dyn Clock) -> Option<Cancel> {
-        if let Some(cause) = *self.cancel.borrow() {
-            return Some(cause);
+        if let Some(cause) = self.cancel.get() {
+            return Some(*cause);
         }
         let over = clock.elapsed() >= self.deadline();
         let at_the_end = self.lease_end() >= self.runtime_end();
@@ -199,7 +197,7 @@ impl Attempts {
     pub(crate) fn insert(&self, attempt: &Arc<Attempt>) {
         let renew_at = attempt.renew_at_us.load(Ordering::Acquire);
         self.live().insert(attempt.owner, Arc::clone(attempt));
-        self.count.send_modify(|count| *count += 1);
+        self.one_more();
         if renew_at < self.wakes_at_us.load(Ordering::Acquire) {
             self.earlier.notify_one();
         }
@@ -212,8 +210,23 @@ impl Attempts {
     /// Stops renewing the attempt's lease.
     pub(crate) fn remove(&self, owner: Owner) {
         if self.live().remove(&owner).is_some() {
-            self.count.send_modify(|count| *count -= 1);
+            self.one_less();
         }
+    }
+
+    /// Wakes nobody: who waits, waits for none.
+    fn one_more(&self) {
+        self.count.send_if_modified(|count| {
+            *count += 1;
+            false
+        });
+    }
+
+    fn one_less(&self) {
+        self.count.send_if_modified(|count| {
+            *count -= 1;
+            *count == 0
+        });
     }
 
     /// Cancels every body that is running, and those that would start from now on. How many were running.
@@ -247,13 +260,13 @@ pub(crate) struct Entered {
 
 impl Entered {
     pub(crate) fn new(attempts: &Arc<Attempts>) -> Self {
-        attempts.count.send_modify(|count| *count += 1);
+        attempts.one_more();
         Self { attempts: Arc::clone(attempts) }
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.attempts.count.send_modify(|count| *count -= 1);
+        self.attempts.one_less();
     }
 }
