@@ -6,6 +6,7 @@ mod settle;
 use std::fmt;
 use std::future::Future;
 use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::execution::Execution;
 use crate::flight::{Lead, Phase, Seat};
 use crate::metrics;
 use crate::observe::{self, Answer};
-use crate::operation::{Operation, Request};
+use crate::operation::{Operation, Request, Resolved};
 use crate::outcome::{Codec, Outcome, Terminal};
 use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
 use crate::runtime::Runtime;
@@ -68,15 +69,17 @@ impl<R: Send + 'static> Call<R> {
         F: Future<Output = R> + Send + 'static, // if it cannot be, write `on_drop = abandon`
     {
         let Self { operation, codec } = self;
-        let run = match admit(operation, codec.as_ref()).await {
+        let run = match admit(operation.resolve(), codec.as_ref()).await {
             Admitted::Answered(outcome) => return outcome,
             Admitted::Run(run) => run,
         };
         // The caller's runtime drives what the body awaits; where there is none, the store's does.
         let tasks = Handle::try_current().unwrap_or_else(|_| run.claim.runtime().tasks().clone());
+        let body: Pin<Box<dyn Future<Output = R> + Send>> = Box::pin(body);
         let span = tracing::Span::current();
-        let driven = tasks.spawn(body::drive(run, Arc::clone(&codec), body).instrument(span)).await;
-        match driven {
+        // Boxed: a task's own allocation is aligned to cache lines, which is dear for more than a kilobyte.
+        let driven = Box::pin(body::drive(run, Arc::clone(&codec), body));
+        match tasks.spawn(driven.instrument(span)).await {
             Ok(driven) => deliver(codec.as_ref(), driven),
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
@@ -98,7 +101,7 @@ impl<R> Call<R> {
         F: Future<Output = R>,
     {
         let Self { operation, codec } = self;
-        match admit(operation, codec.as_ref()).await {
+        match admit(operation.resolve(), codec.as_ref()).await {
             Admitted::Answered(outcome) => outcome,
             Admitted::Run(run) => {
                 let driven = body::drive(run, Arc::clone(&codec), body).await;
@@ -162,15 +165,18 @@ fn failed<R>(codec: &dyn Codec<R>, error: Error) -> R {
     codec.fail(error)
 }
 
-async fn admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Admitted<R> {
-    match try_admit(operation, codec).await {
+async fn admit<R>(resolved: Result<Resolved, Error>, codec: &dyn Codec<R>) -> Admitted<R> {
+    match try_admit(resolved, codec).await {
         Ok(admitted) => admitted,
         Err(error) => Admitted::Answered(failed(codec, error)),
     }
 }
 
-async fn try_admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Result<Admitted<R>, Error> {
-    let (runtime, request) = operation.resolve()?;
+async fn try_admit<R>(
+    resolved: Result<Resolved, Error>,
+    codec: &dyn Codec<R>,
+) -> Result<Admitted<R>, Error> {
+    let Resolved { runtime, request } = resolved?;
     if Execution::current().is_some_and(|caller| caller.runs(request.id)) {
         return Err(Error::Reentrant);
     }
@@ -182,7 +188,7 @@ async fn try_admit<R>(operation: Operation, codec: &dyn Codec<R>) -> Result<Admi
             .wait
             .map(|wait| runtime.clock().elapsed().saturating_add(wait)),
         runtime,
-        request: Arc::new(request),
+        request,
     };
     let mut polls = 0;
     loop {
@@ -242,7 +248,8 @@ impl Caller {
     async fn claim(&self, lead: Lead) -> Result<Claimed, Error> {
         let entered = self.runtime.enter()?;
         let (runtime, request) = (self.runtime.clone(), Arc::clone(&self.request));
-        let asked = ask(runtime, request, self.limits, lead, entered);
+        // Boxed, like the body: each future up to the caller's would hold it twice and be moved with it.
+        let asked = Box::pin(ask(runtime, request, self.limits, lead, entered));
         match self.runtime.in_own_task(asked).await?? {
             Asked::Granted(claim) => {
                 self.told("granted");
@@ -293,7 +300,6 @@ impl Caller {
                         return Ok(Next::ClaimAgain);
                     }
                 }
-                Phase::Gone => return Ok(Next::ClaimAgain),
                 Phase::Failed(error) => {
                     return Err(StoreError::new(error.kind(), error.to_string()).into());
                 }

@@ -30,8 +30,8 @@ impl Execution {
     }
 
     /// Runs `body` as this execution's body.
-    pub(crate) async fn scope<F: Future>(self: Arc<Self>, body: F) -> F::Output {
-        CURRENT.scope(self, body).await
+    pub(crate) fn scope<F: Future>(self: Arc<Self>, body: F) -> impl Future<Output = F::Output> {
+        CURRENT.scope(self, body)
     }
 
     /// Whether this execution, or one that called it, has this id.

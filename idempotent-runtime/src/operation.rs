@@ -72,7 +72,7 @@ impl Operation {
     }
 
     /// The runtime to run on, and what is to be claimed there.
-    pub(crate) fn resolve(self) -> Result<(Runtime, Request), Error> {
+    pub(crate) fn resolve(self) -> Result<Resolved, Error> {
         let runtime = match self.runtime {
             Some(runtime) => runtime,
             None => Runtime::ambient().ok_or(Error::NoRuntime)?,
@@ -99,8 +99,15 @@ impl Operation {
             fingerprint_key,
             issued_at: self.issued_at,
         };
-        Ok((runtime, request))
+        Ok(Resolved { runtime, request: Arc::new(request) })
     }
+}
+
+/// What is to be claimed, and where.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) runtime: Runtime,
+    pub(crate) request: Arc<Request>,
 }
 
 /// What is to be claimed.

@@ -20,7 +20,7 @@ use crate::metrics;
 use crate::operation::Request;
 use crate::outcome::{Codec, Verdict};
 use crate::policy::ms;
-use crate::protocol::{ReleaseTo, StoredResult, Written};
+use crate::protocol::{ReleaseTo, Written};
 
 /// What came of a body.
 pub(crate) enum Driven<R> {
@@ -138,10 +138,11 @@ struct Settling<'a, R> {
 impl<R> Settling<'_, R> {
     /// Stores the outcome or gives the claim up. Also says how the attempt ended, for metrics.
     async fn settle(self, ended: Ended<R>) -> (&'static str, Driven<R>) {
+        // Boxed: most of its life the body runs, and the task need not be larger for what comes after.
         match ended {
-            Ended::Returned(outcome) => self.returned(outcome).await,
-            Ended::Panicked(panic) => self.panicked(panic).await,
-            Ended::Cancelled(cause) => self.cancelled(cause).await,
+            Ended::Returned(outcome) => Box::pin(self.returned(outcome)).await,
+            Ended::Panicked(panic) => Box::pin(self.panicked(panic)).await,
+            Ended::Cancelled(cause) => Box::pin(self.cancelled(cause)).await,
         }
     }
 
@@ -157,29 +158,20 @@ impl<R> Settling<'_, R> {
                 ("error", Driven::Returned(outcome))
             }
             Ok(Verdict::Finished { failed, result }) => {
-                self.finished(outcome, failed, result).await
+                let finished = Finished {
+                    failed,
+                    result,
+                    version: self.request.handler.current_version(),
+                    fingerprint: self.request.fingerprint.clone(),
+                };
+                match complete(self.claim, finished).await {
+                    Ok(Written::Done) if failed => ("failed", Driven::Stored(outcome)),
+                    Ok(Written::Done) => ("completed", Driven::Stored(outcome)),
+                    Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),
+                    Err(error) => ("unrecorded", Driven::Refused(error)),
+                }
             }
             Err(panic) => self.panicked(panic).await,
-        }
-    }
-
-    async fn finished(
-        self,
-        outcome: R,
-        failed: bool,
-        result: StoredResult,
-    ) -> (&'static str, Driven<R>) {
-        let finished = Finished {
-            failed,
-            result,
-            version: self.request.handler.current_version(),
-            fingerprint: self.request.fingerprint.clone(),
-        };
-        match complete(self.claim, finished).await {
-            Ok(Written::Done) if failed => ("failed", Driven::Stored(outcome)),
-            Ok(Written::Done) => ("completed", Driven::Stored(outcome)),
-            Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),
-            Err(error) => ("unrecorded", Driven::Refused(error)),
         }
     }
 

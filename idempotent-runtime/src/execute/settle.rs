@@ -15,14 +15,15 @@ const RELEASE_TRIES_MAX: u32 = 3;
 pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<Written, Error> {
     claim.attempt().end();
     let runtime = claim.runtime().clone();
-    let stored = async move {
+    let Finished { failed, result, version, fingerprint } = finished;
+    let stored = Box::pin(async move {
         let attempt = claim.attempt();
         let completion = Completion {
             id: attempt.id,
             owner: attempt.owner,
             token: attempt.token,
-            failed: finished.failed,
-            result: finished.result.clone(),
+            failed,
+            result,
         };
         let answer = loop {
             match claim.runtime().store().complete(slice::from_ref(&completion)).await {
@@ -38,10 +39,11 @@ pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<
         // Stored, fenced, or unknown: in no case is there something to release.
         let lead = claim.settled();
         if let (Ok(Written::Done), Some(lead)) = (&answer, lead) {
-            lead.finished(finished);
+            let result = completion.result;
+            lead.finished(Finished { failed, result, version, fingerprint });
         }
         answer
-    };
+    });
     let answer = match runtime.in_own_task(stored).await {
         Ok(answer) => answer,
         // The store panicked.
@@ -63,7 +65,7 @@ fn in_time(claim: &GrantedClaim) -> bool {
 pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &'static str) {
     claim.attempt().end();
     let runtime = claim.runtime().clone();
-    let released = async move {
+    let released = Box::pin(async move {
         let request = claim.release(to, reason);
         let mut tries = Tries::new(claim.runtime(), RELEASE_TRIES_MAX);
         let answer: Result<Written, StoreError> = loop {
@@ -83,7 +85,7 @@ pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &'static
         }
         // Followers claim for themselves from here on.
         drop(claim.settled());
-    };
+    });
     // A failure has been told; the caller's answer does not depend on it.
     let _ = runtime.in_own_task(released).await;
 }
