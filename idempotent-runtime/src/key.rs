@@ -129,7 +129,8 @@ impl KeyBuilder {
     /// A key.
     #[must_use]
     pub fn escaped() -> Self {
-        Self { escape: true, ..Self::plain() }
+        // Most keys are not longer, and grow no further.
+        Self { text: String::with_capacity(64), escape: true, ..Self::plain() }
     }
 
     /// The next stretch of the template's text.

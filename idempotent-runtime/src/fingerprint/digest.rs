@@ -12,14 +12,14 @@ const GROUP: u8 = 3;
 
 /// Digests of all slots at which something was found. `base` has taken in the key.
 pub(super) fn slots(base: &Sha256, tree: &Tree) -> Vec<(SlotId, Digest)> {
-    tree.ids()
-        .filter(|&id| !tree.content(id).is_empty())
-        .map(|id| {
-            let mut hasher = base.clone();
-            tree.content(id).hash(&mut hasher, &tree.path_hash(id).to_le_bytes());
-            (id, cut(hasher))
-        })
-        .collect()
+    let ids = tree.ids();
+    let mut slots = Vec::with_capacity(ids.size_hint().0);
+    slots.extend(ids.filter(|&id| !tree.content(id).is_empty()).map(|id| {
+        let mut hasher = base.clone();
+        tree.content(id).hash(&mut hasher, &tree.path_hash(id).to_le_bytes());
+        (id, cut(hasher))
+    }));
+    slots
 }
 
 /// Digest of all slots together.

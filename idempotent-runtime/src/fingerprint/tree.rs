@@ -181,6 +181,15 @@ impl Tree {
         &self.at(id).found.content
     }
 
+    /// Whether two walks found the same at the same slots, and came to them in the same order. Equal payloads
+    /// mostly do; the entries of their maps may come in another.
+    pub(super) fn is_walked_like(&self, other: &Self) -> bool {
+        let alike = |(a, b): (&Slot, &Slot)| {
+            a.above == b.above && a.segment == b.segment && a.found.content == b.found.content
+        };
+        self.slots.len() == other.slots.len() && self.slots.iter().zip(&other.slots).all(alike)
+    }
+
     /// Its path as people read it: `payment.items[].price`.
     pub(super) fn path(&self, id: SlotId) -> String {
         let mut ids: Vec<SlotId> = std::iter::successors(Some(id), |&id| Some(self.above(id)))

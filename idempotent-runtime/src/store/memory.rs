@@ -38,8 +38,21 @@ impl Clone for Memory {
 
 #[derive(Debug, Default)]
 struct Rows {
-    executions: HashMap<ExecutionId, (Identity, Record)>,
+    /// Boxed, so that a map that grows moves pointers.
+    executions: HashMap<ExecutionId, Box<Row>>,
     by_creation: BTreeSet<Cursor>,
+}
+
+#[derive(Debug)]
+struct Row {
+    identity: Identity,
+    record: Record,
+}
+
+impl Row {
+    fn seen(&self, now: Micros) -> Execution {
+        Execution { identity: self.identity.clone(), record: self.record.clone(), now }
+    }
 }
 
 impl Memory {
@@ -59,12 +72,7 @@ impl Memory {
         let rows = self.rows()?;
         let now = self.now();
         let found = rows.by_creation.iter().filter_map(|cursor| rows.executions.get(&cursor.id));
-        let whole = found.map(|(identity, record)| Execution {
-            identity: identity.clone(),
-            record: record.clone(),
-            now,
-        });
-        Ok(whole.collect())
+        Ok(found.map(|row| row.seen(now)).collect())
     }
 
     fn now(&self) -> Micros {
@@ -93,9 +101,9 @@ impl Memory {
             .map(|request| {
                 let row = rows.executions.get_mut(&id(request));
                 let (write, answer) =
-                    transition(row.as_deref().map(|(_, record)| record), request, now);
-                if let (Some((_, record)), Some(write)) = (row, write) {
-                    *record = write;
+                    transition(row.as_deref().map(|row| &row.record), request, now);
+                if let (Some(row), Some(write)) = (row, write) {
+                    row.record = write;
                 }
                 answer
             })
@@ -150,11 +158,12 @@ impl Store for Memory {
         let now = self.now();
         let mut answers = Vec::with_capacity(claims.len());
         for claim in claims {
-            let seen = rows.executions.get(&claim.id).map(|(_, record)| record);
+            let seen = rows.executions.get(&claim.id).map(|row| &row.record);
             let (write, answer) = protocol::claim(seen, claim, now);
             if let Some(record) = write {
                 rows.by_creation.insert(Cursor { created_at: now, id: claim.id });
-                rows.executions.insert(claim.id, (claim.identity.clone(), record));
+                let row = Row { identity: claim.identity.clone(), record };
+                rows.executions.insert(claim.id, Box::new(row));
             }
             answers.push(answer);
         }
@@ -184,11 +193,7 @@ impl Store for Memory {
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
         let rows = self.rows()?;
         let now = self.now();
-        let read = |id| {
-            let (identity, record) = rows.executions.get(id)?;
-            Some(Execution { identity: identity.clone(), record: record.clone(), now })
-        };
-        Ok(ids.iter().map(read).collect())
+        Ok(ids.iter().map(|id| rows.executions.get(id).map(|row| row.seen(now))).collect())
     }
 
     async fn list_review(
@@ -201,9 +206,9 @@ impl Store for Memory {
         let now = self.now();
         let (ids, _) = Self::sweep(&rows, after, Micros(i64::MIN), u32::MAX);
         let in_review = ids.iter().filter_map(|id| {
-            let (identity, record) = rows.executions.get(id)?;
-            let listed = record.state == State::Review && identity.namespace == namespace;
-            listed.then(|| Execution { identity: identity.clone(), record: record.clone(), now })
+            let row = rows.executions.get(id)?;
+            let listed = row.record.state == State::Review && row.identity.namespace == namespace;
+            listed.then(|| row.seen(now))
         });
         Ok(in_review.take(usize::try_from(rows_max).unwrap_or(usize::MAX)).collect())
     }
@@ -220,12 +225,10 @@ impl Store for Memory {
         let (ids, next) = Self::sweep(&rows, after, since, rows_max);
         let mut lapsed = Vec::new();
         for id in ids {
-            let Some((identity, record)) = rows.executions.get_mut(&id) else {
-                continue;
-            };
-            if let Some(reaped) = protocol::reap(record, now) {
-                lapsed.push((id, identity.handler.clone(), reaped.state));
-                *record = reaped;
+            let Some(row) = rows.executions.get_mut(&id) else { continue };
+            if let Some(reaped) = protocol::reap(&row.record, now) {
+                lapsed.push((id, row.identity.handler.clone(), reaped.state));
+                row.record = reaped;
             }
         }
         Ok(Reaped { lapsed, next })
@@ -237,10 +240,10 @@ impl Store for Memory {
         let (ids, next) = Self::sweep(&rows, after, Micros(i64::MIN), rows_max);
         let mut deleted = 0;
         for id in ids {
-            let expired =
-                rows.executions.get(&id).is_some_and(|(_, record)| protocol::expired(record, now));
-            if expired && let Some((_, record)) = rows.executions.remove(&id) {
-                rows.by_creation.remove(&Cursor { created_at: record.created_at, id });
+            let row = rows.executions.get(&id);
+            let expired = row.is_some_and(|row| protocol::expired(&row.record, now));
+            if expired && let Some(row) = rows.executions.remove(&id) {
+                rows.by_creation.remove(&Cursor { created_at: row.record.created_at, id });
                 deleted += 1;
             }
         }
