@@ -3,6 +3,7 @@
 mod connect;
 mod error;
 mod execution;
+mod pool;
 mod queries;
 mod row;
 mod runner;
@@ -21,6 +22,7 @@ use crate::protocol::{
     TakeOver, TakenOver, Written,
 };
 use execution::{Read, Renewals};
+use pool::Pool;
 use runner::Runner;
 
 /// Keeps executions in PostgreSQL.
@@ -50,7 +52,7 @@ impl Postgres {
         let names = Names::new(&options.table_prefix, options.schema.as_deref())?;
         let server = connect::server(options)?;
         connect::check(&server).await?;
-        let runner = Runner::new(connect::pool(server, options), options, &names);
+        let runner = Runner::new(Pool::new(server, options), options, &names);
         Ok(Self { options: options.clone(), runner })
     }
 }

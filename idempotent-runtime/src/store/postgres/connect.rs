@@ -1,7 +1,7 @@
 //! The server and its connections.
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Connection, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection};
 
 use super::error;
 use super::runner::LIMITS;
@@ -56,13 +56,4 @@ pub(super) async fn check(server: &PgConnectOptions) -> Result<(), StoreError> {
         );
     }
     Ok(())
-}
-
-/// The connections. They are not tested before each use: that would be one more round trip.
-pub(super) fn pool(server: PgConnectOptions, options: &ConnectOptions) -> PgPool {
-    PgPoolOptions::new()
-        .max_connections(options.pool_size.max(1))
-        .acquire_timeout(options.acquire_timeout)
-        .test_before_acquire(false)
-        .connect_lazy_with(server)
 }

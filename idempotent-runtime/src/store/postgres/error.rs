@@ -71,8 +71,6 @@ pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
             (StoreErrorKind::Unavailable, "")
         }
-        sqlx::Error::PoolClosed => return closed(),
-        sqlx::Error::PoolTimedOut => (StoreErrorKind::Busy, ""),
         sqlx::Error::Configuration(_) | sqlx::Error::Tls(_) => (StoreErrorKind::Config, ""),
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => (StoreErrorKind::Corrupt, ""),
         _ => (StoreErrorKind::Other, ""),
@@ -83,6 +81,16 @@ pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
         |error| format!("{} ({})", error.message(), error.code().as_deref().unwrap_or("no code")),
     );
     StoreError::with_source(kind, format!("postgres failed {what}: {text}{hint}"), error)
+}
+
+/// Whether a server that refuses a connection is only starting, or full for the moment.
+pub(super) fn is_starting(error: &sqlx::Error) -> bool {
+    if let sqlx::Error::Io(error) = error {
+        return error.kind() == std::io::ErrorKind::ConnectionRefused;
+    }
+    // too_many_connections, cannot_connect_now
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("53300" | "57P03"))
 }
 
 /// Connection exceptions; the server is shutting down or starting, or it ended the session.

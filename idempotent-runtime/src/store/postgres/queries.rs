@@ -59,7 +59,7 @@ impl Queries {
             table: t.replace('"', ""),
             names: names.clone(),
             claim: claim(t, "").into(),
-            claim_issued: claim(t, "WHERE n.now <= $13").into(),
+            claim_issued: claim(t, "AND n.now <= $13").into(),
             read: format!("SELECT {execution} FROM {t} e WHERE e.id = $1").into(),
             take_over: take_over(t).into(),
             take_over_review: format!(
@@ -141,6 +141,8 @@ fn crashed(reason: &str, reason_exhausted: &str) -> String {
 ///
 /// `found` with the record; not found with the token that was granted, or with NULL where `condition` forbade it.
 /// No row at all: another insert was committed while this one waited for it, so its row is too new to be read.
+///
+/// The insert looks for the row itself before it tries: a conflict costs a replay half as much again.
 fn claim(t: &str, condition: &str) -> String {
     let record = list("e", RECORD);
     let granted: Vec<&str> =
@@ -164,10 +166,9 @@ fn claim(t: &str, condition: &str) -> String {
            SELECT $1, $2, $3, $4, $5, $6, 1, $7, {token},
              n.now + LEAST($8::bigint, $9::bigint) * interval '1 ms', n.now, 1, 0, $8, $9, $10, $11,
              $12, n.now
-           FROM n {condition}
+           FROM n WHERE NOT EXISTS (SELECT FROM {t} WHERE id = $1) {condition}
            ON CONFLICT (id) DO NOTHING RETURNING token)
-         SELECT true AS found, clock_timestamp() AS now, {record} FROM {t} e
-         WHERE e.id = $1 AND NOT EXISTS (SELECT FROM ins)
+         SELECT true AS found, clock_timestamp() AS now, {record} FROM {t} e WHERE e.id = $1
          UNION ALL SELECT false, NULL, {granted} FROM ins {refused}",
         token = token("n.now"),
     )

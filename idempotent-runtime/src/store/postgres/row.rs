@@ -55,10 +55,11 @@ impl Fields for Row<'_> {
         if value.is_null() {
             return Ok(None);
         }
-        if value.type_info().name() == "INT2" {
-            return Ok(Some(self.0.try_get::<i16, _>(column)?.into()));
+        // Looked up once: the driver finds columns by hashing their names.
+        match value.type_info().name() {
+            "INT2" | "INT4" | "INT8" => Ok(Some(<i64 as Decode<'_, Postgres>>::decode(value)?)),
+            other => Err(format!("{other} is no integer").into()),
         }
-        Ok(self.0.try_get(column)?)
     }
 
     fn instant(&self, column: &'static str) -> Value<i64> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
+use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgConnection};
-use sqlx::{PgPool, Postgres};
 
 use super::error::{self, Failure};
+use super::pool::{Lease, Pool};
 use super::queries::Queries;
 use crate::store::sql::{ConnectOptions, Names};
 use crate::store::{StoreError, StoreErrorKind};
@@ -58,13 +58,13 @@ pub(super) trait Operation: Sync {
 
 /// The pool, and what is run on it.
 pub(super) struct Runner {
-    pool: PgPool,
+    pool: Pool,
     queries: Queries,
     transaction_pooler: bool,
 }
 
 impl Runner {
-    pub(super) fn new(pool: PgPool, options: &ConnectOptions, names: &Names) -> Self {
+    pub(super) fn new(pool: Pool, options: &ConnectOptions, names: &Names) -> Self {
         let queries = Queries::new(names);
         Self { pool, queries, transaction_pooler: options.transaction_pooler }
     }
@@ -74,7 +74,7 @@ impl Runner {
     }
 
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.pool.is_closed() { Err(error::closed()) } else { Ok(()) }
+        self.pool.check_open()
     }
 
     pub(super) async fn close(&self) {
@@ -87,7 +87,7 @@ impl Runner {
         let mut conflicts = 0;
         let mut broken = 0;
         loop {
-            let lease = self.lease().await?;
+            let lease = self.pool.lease().await?;
             let failure = match self.once(lease, operation).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
@@ -95,9 +95,7 @@ impl Runner {
             if failure.is_conflict() && conflicts < CONFLICT_TRIES_MAX {
                 conflicts += 1;
                 tokio::time::sleep(Duration::from_micros(jittered(CONFLICT_SLEEP_US_MAX))).await;
-            } else if failure.is_broken()
-                && operation.is_repeatable()
-                && broken < self.pool.options().get_max_connections()
+            } else if failure.is_broken() && operation.is_repeatable() && broken < self.pool.size()
             {
                 broken += 1;
             } else {
@@ -168,21 +166,7 @@ impl Runner {
 
     /// A connection that is closed, unless the call ends well.
     pub(super) async fn lease(&self) -> Result<Lease, StoreError> {
-        match self.pool.acquire().await {
-            Ok(connection) => Ok(Lease { connection: Some(connection), is_idle: false }),
-            Err(error @ sqlx::Error::PoolTimedOut) => {
-                let options = self.pool.options();
-                let all = self.pool.size() >= options.get_max_connections();
-                let (kind, what) = if all {
-                    (StoreErrorKind::Busy, "all connections were in use")
-                } else {
-                    (StoreErrorKind::Unavailable, "no connection could be opened")
-                };
-                let text = format!("postgres: {what} for {:?}", options.get_acquire_timeout());
-                Err(StoreError::with_source(kind, text, error))
-            }
-            Err(error) => Err(error::failed("to connect", error)),
-        }
+        self.pool.lease().await
     }
 }
 
@@ -201,31 +185,6 @@ pub(super) async fn begin(
     }
     let begun = sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await;
     begun.map(drop).map_err(error::at("to begin"))
-}
-
-/// A connection of the pool.
-///
-/// It goes back only if it is known to be idle. The driver does not know: it puts back a connection inside a
-/// transaction whose `begin` was dropped, and the next claim on it would be seen by nobody else.
-pub(super) struct Lease {
-    connection: Option<PoolConnection<Postgres>>,
-    pub(super) is_idle: bool,
-}
-
-impl Lease {
-    pub(super) fn connection(&mut self) -> Result<&mut PgConnection, StoreError> {
-        self.connection.as_deref_mut().ok_or_else(error::closed)
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(mut connection) = self.connection.take()
-            && !self.is_idle
-        {
-            connection.close_on_drop();
-        }
-    }
 }
 
 /// Between a quarter of `us_max` and `us_max`.
