@@ -18,8 +18,10 @@ pub trait Side: Clone + Send + Sync + 'static {
 pub struct Plan {
     /// Rounds; each measures both sides.
     pub rounds: usize,
-    /// How long one side of a round takes, about.
+    /// One side of a round ends after this time,
     pub slice: Duration,
+    /// or after so many calls.
+    pub calls_max: u64,
 }
 
 /// What a comparison is about.
@@ -47,34 +49,36 @@ pub struct Comparison {
     pub cpu_ratio: f64,
     /// Rounds.
     pub rounds: usize,
-    /// Calls of each side in a round.
+    /// Calls of our side in all rounds.
     pub calls: u64,
 }
 
 /// Does `calls` operations from `first` on, so that there is something to replay.
 pub async fn populate<S: Side>(side: &S, first: u64, calls: u64) {
+    let plan = Plan { rounds: 1, slice: Duration::MAX, calls_max: calls };
     let load = Load { callers: 16, first, replay_of: None };
-    Numbers { done: [0, 0], load }.run(0, side, calls).await;
+    Numbers { done: 0, plan, load }.run(side).await;
 }
 
-/// Measures both sides. Each round takes them from `ours` and `by_hand`, outside of the measured time.
+/// Measures both sides, after a round that is not counted.
 pub async fn compare<A: Side, B: Side>(
     plan: Plan,
     load: Load,
-    ours: impl AsyncFn() -> A,
-    by_hand: impl AsyncFn() -> B,
+    ours: &A,
+    by_hand: &B,
 ) -> Comparison {
-    let mut numbers = Numbers { done: [0, 0], load };
-    let calls = calls_in_a_slice(plan, &mut numbers, &ours().await, &by_hand().await).await;
+    let [mut a, mut b] = [Numbers { done: 0, plan, load }, Numbers { done: 0, plan, load }];
     let mut rounds = Vec::with_capacity(plan.rounds);
-    for round in 0..plan.rounds {
-        let (a, b) = (ours().await, by_hand().await);
-        if round % 2 == 0 {
-            let ours = numbers.run(0, &a, calls).await;
-            rounds.push((ours, numbers.run(1, &b, calls).await));
+    for round in 0..=plan.rounds {
+        let took = if round % 2 == 0 {
+            let ours = a.run(ours).await;
+            (ours, b.run(by_hand).await)
         } else {
-            let by_hand = numbers.run(1, &b, calls).await;
-            rounds.push((numbers.run(0, &a, calls).await, by_hand));
+            let by_hand = b.run(by_hand).await;
+            (a.run(ours).await, by_hand)
+        };
+        if round > 0 {
+            rounds.push(took);
         }
     }
     let sorted = |value: &dyn Fn(&(Took, Took)) -> f64| {
@@ -82,78 +86,72 @@ pub async fn compare<A: Side, B: Side>(
         values.sort_by(f64::total_cmp);
         values
     };
-    let rate = |took: &Took| number(calls) / took.wall.as_secs_f64();
-    let ratios = sorted(&|(ours, by_hand)| rate(ours) / rate(by_hand));
+    let ratios = sorted(&|(ours, by_hand)| ours.rate() / by_hand.rate());
     Comparison {
-        ours: median(&sorted(&|(ours, _)| rate(ours))),
-        by_hand: median(&sorted(&|(_, by_hand)| rate(by_hand))),
+        ours: median(&sorted(&|(ours, _)| ours.rate())),
+        by_hand: median(&sorted(&|(_, by_hand)| by_hand.rate())),
         ratio: [ratios[0], median(&ratios), ratios[ratios.len() - 1]],
-        cpu_ratio: median(&sorted(&|(ours, by_hand)| {
-            ours.cpu.as_secs_f64() / by_hand.cpu.as_secs_f64()
-        })),
+        cpu_ratio: median(&sorted(&|(ours, by_hand)| ours.cpu_a_call() / by_hand.cpu_a_call())),
         rounds: plan.rounds,
-        calls,
+        calls: rounds.iter().map(|(ours, _)| ours.calls).sum(),
     }
 }
 
 /// What a number of calls took.
 #[derive(Clone, Copy, Debug)]
 struct Took {
+    calls: u64,
     wall: Duration,
     cpu: Duration,
 }
 
-/// Warms both sides up and finds how many calls the slower one makes in a slice.
-async fn calls_in_a_slice<A: Side, B: Side>(
-    plan: Plan,
-    numbers: &mut Numbers,
-    ours: &A,
-    by_hand: &B,
-) -> u64 {
-    let mut calls = numbers.load.callers * 4;
-    loop {
-        let took = numbers.run(0, ours, calls).await.wall;
-        let took = took.max(numbers.run(1, by_hand, calls).await.wall);
-        if took * 3 >= plan.slice {
-            let scaled = number(calls) * plan.slice.as_secs_f64() / took.as_secs_f64();
-            return whole(scaled).max(numbers.load.callers * 4);
-        }
-        calls *= 2;
+impl Took {
+    fn rate(&self) -> f64 {
+        number(self.calls) / self.wall.as_secs_f64()
+    }
+
+    fn cpu_a_call(&self) -> f64 {
+        self.cpu.as_secs_f64() / number(self.calls)
     }
 }
 
-/// Which operations each side is asked for next.
+/// Which operations a side is asked for next.
 struct Numbers {
-    done: [u64; 2],
+    done: u64,
+    plan: Plan,
     load: Load,
 }
 
 impl Numbers {
-    async fn run<S: Side>(&mut self, of: usize, side: &S, calls: u64) -> Took {
-        let done = self.done[of];
-        self.done[of] += calls;
+    #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
+    async fn run<S: Side>(&mut self, side: &S) -> Took {
+        let Plan { slice, calls_max, .. } = self.plan;
         let Load { callers, first, replay_of } = self.load;
-        let next = Arc::new(AtomicU64::new(done));
-        #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
+        let (begin, next) = (self.done, Arc::new(AtomicU64::new(self.done)));
         let (began, cpu) = (Instant::now(), machine::processor_time());
         let callers: Vec<_> = (0..callers)
             .map(|_| {
                 let (side, next) = (side.clone(), Arc::clone(&next));
                 tokio::spawn(async move {
-                    loop {
+                    let mut calls = 0;
+                    while began.elapsed() < slice {
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= done + calls {
-                            return;
+                        if number >= begin.saturating_add(calls_max) {
+                            break;
                         }
                         side.call(first + replay_of.map_or(number, |of| number % of)).await;
+                        calls += 1;
                     }
+                    calls
                 })
             })
             .collect();
+        let mut calls = 0;
         for caller in callers {
-            caller.await.expect("a caller failed; a figure without it would be of something else");
+            calls += caller.await.expect("a caller failed; without it, the figure is another");
         }
-        Took { wall: began.elapsed(), cpu: machine::processor_time().saturating_sub(cpu) }
+        self.done = next.load(Ordering::Relaxed);
+        Took { calls, wall: began.elapsed(), cpu: machine::processor_time().saturating_sub(cpu) }
     }
 }
 
@@ -164,8 +162,4 @@ fn median(sorted: &[f64]) -> f64 {
 
 fn number(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
-fn whole(value: f64) -> u64 {
-    Duration::try_from_secs_f64(value).map_or(u64::MAX, |duration| duration.as_secs())
 }

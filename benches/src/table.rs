@@ -74,6 +74,6 @@ pub fn line(case: &Case, seen: &Comparison) {
         case.what,
         case.callers,
         ratio[1],
-        format!("{rounds}×{calls}"),
+        format!("{calls}/{rounds}"),
     );
 }
