@@ -134,15 +134,17 @@ impl Numbers {
                 let (side, next) = (side.clone(), Arc::clone(&next));
                 tokio::spawn(async move {
                     let mut calls = 0;
-                    while began.elapsed() < slice {
+                    loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         if number >= begin.saturating_add(calls_max) {
-                            break;
+                            return calls;
                         }
                         side.call(first + replay_of.map_or(number, |of| number % of)).await;
                         calls += 1;
+                        if began.elapsed() >= slice {
+                            return calls;
+                        }
                     }
-                    calls
                 })
             })
             .collect();
