@@ -36,6 +36,11 @@ fn replace(tokens: TokenStream, place: Place, replaced: &mut bool) -> TokenStrea
             trees.peek(),
             Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint
         );
+        // `span!(self = debug(&self))`: what a field is called.
+        let is_field = matches!(
+            trees.peek(),
+            Some(TokenTree::Punct(punct)) if punct.as_char() == '=' && punct.spacing() == Spacing::Alone
+        );
         let next_is_name = matches!(trees.peek(), Some(TokenTree::Ident(_)));
         let new = match tree.clone() {
             TokenTree::Ident(ident) => {
@@ -47,7 +52,7 @@ fn replace(tokens: TokenStream, place: Place, replaced: &mut bool) -> TokenStrea
                     previous = Previous::default();
                     continue;
                 }
-                if ident == "self" && !next_is_path {
+                if ident == "self" && !next_is_path && !is_field {
                     *replaced = true;
                     TokenTree::Ident(task_self(ident.span()))
                 } else {

@@ -30,6 +30,15 @@ fn paths_and_visibilities_are_not_values() {
 }
 
 #[test]
+fn names_of_fields_are_not_values() {
+    // As `#[tracing::instrument]` writes it.
+    assert_eq!(
+        replaced("span!(\"f\", self = debug(&self), a = self == b)"),
+        expected("span!(\"f\", self = debug(&SELF), a = SELF == b)")
+    );
+}
+
+#[test]
 fn nested_items_have_a_self_of_their_own() {
     assert_eq!(replaced("impl T for S { fn f(&self) { self.g() } }"), None);
     assert_eq!(replaced("trait T { fn f(&self) { self.g() } }"), None);
