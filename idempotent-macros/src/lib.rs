@@ -117,7 +117,10 @@ use proc_macro::TokenStream;
 ///
 /// The name of the handler and the tenant are part of the identity; the namespace of the runtime
 /// is, too. Type parameters are not: `import::<Csv>(1)` and `import::<Json>(1)` are one operation,
-/// unless the key tells them apart.
+/// unless the key tells them apart. So a parameter of the function cannot be in the return type.
+/// Those of an `impl` block, and the `Self` of a provided method, are not seen here; where one of
+/// them decides what is returned, put it into the key (`{self.kind()}`), or one type is answered
+/// with what was stored for another.
 ///
 /// ## Which key to write
 ///
@@ -145,7 +148,9 @@ use proc_macro::TokenStream;
 /// `Serialize`. What is no part of it, such as a client, a pool or configuration, is marked
 /// `#[context]`.
 ///
-/// Patterns work: `Payment { order_id, amount, .. }: Payment` is compared whole.
+/// Patterns work: `Payment { order_id, amount, .. }: Payment` is compared whole. What comes below
+/// this attribute sees such an argument under one name of ours; so `#[tracing::instrument]` goes
+/// above it.
 ///
 /// # The return type
 ///
