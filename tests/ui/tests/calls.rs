@@ -1,5 +1,4 @@
 //! What calls of annotated functions do: which are one operation, and which are refused.
-#![expect(clippy::large_futures, reason = "the future of a test holds every call that it makes")]
 
 use idempotent_runtime::{Error, ErrorKind, KeyPart, Runtime, idempotent};
 use idempotent_ui::{Bank, ChargeError, Payment, Receipt};
