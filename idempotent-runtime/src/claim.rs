@@ -10,7 +10,7 @@ use crate::lease::{Attempt, Entered};
 use crate::metrics;
 use crate::operation::Request;
 use crate::protocol::{
-    Claim, Claimed, Decision, Granted, Limits, Owner, Release, ReleaseTo, Seen, TakeOver,
+    Claim, Claimed, Decision, Granted, Identity, Limits, Owner, Release, ReleaseTo, Seen, TakeOver,
     TakenOver, Target, decide,
 };
 use crate::runtime::Runtime;
@@ -103,7 +103,7 @@ pub(crate) async fn ask(
     _entered: Entered,
 ) -> Result<Asked, Error> {
     let owner = Owner(uuid::Uuid::new_v4().into_bytes());
-    let claim = first_claim(&request, owner, limits);
+    let claim = first_claim(&runtime, &request, owner, limits);
     let mut outrun = 0;
     loop {
         // Taken before the claim is sent: the local deadline must not lie behind the store's.
@@ -174,11 +174,16 @@ fn failed(error: StoreError, lead: Lead) -> Result<Asked, Error> {
     Err(error.into())
 }
 
-fn first_claim(request: &Request, owner: Owner, limits: Limits) -> Claim {
+fn first_claim(runtime: &Runtime, request: &Request, owner: Owner, limits: Limits) -> Claim {
     let fingerprint = request.fingerprint.as_ref();
     Claim {
         id: request.id,
-        identity: request.identity.clone(),
+        identity: Identity {
+            namespace: runtime.namespace().to_owned(),
+            tenant: request.tenant.clone(),
+            handler: request.handler.name().to_owned(),
+            key: request.key.clone(),
+        },
         owner,
         version: request.handler.current_version(),
         limits,

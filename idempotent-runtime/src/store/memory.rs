@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -155,17 +156,22 @@ impl Store for Memory {
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
         let mut rows = self.rows()?;
+        let Rows { executions, by_creation } = &mut *rows;
         let now = self.now();
         let mut answers = Vec::with_capacity(claims.len());
         for claim in claims {
-            let seen = rows.executions.get(&claim.id).map(|row| &row.record);
-            let (write, answer) = protocol::claim(seen, claim, now);
-            if let Some(record) = write {
-                rows.by_creation.insert(Cursor { created_at: now, id: claim.id });
-                let row = Row { identity: claim.identity.clone(), record };
-                rows.executions.insert(claim.id, Box::new(row));
-            }
-            answers.push(answer);
+            answers.push(match executions.entry(claim.id) {
+                Entry::Occupied(row) => protocol::claim(Some(&row.get().record), claim, now).1,
+                Entry::Vacant(place) => {
+                    let (write, answer) = protocol::claim(None, claim, now);
+                    if let Some(record) = write {
+                        by_creation.insert(Cursor { created_at: now, id: claim.id });
+                        let identity = claim.identity.clone();
+                        place.insert(Box::new(Row { identity, record }));
+                    }
+                    answer
+                }
+            });
         }
         Ok(answers)
     }

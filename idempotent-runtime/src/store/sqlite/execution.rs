@@ -8,9 +8,9 @@ use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Granted, Owner, REASON_CRASHES, Release, ReleaseTo,
-    Renewal, Renewed, ResultFormat, Seen, SettleTo, Settled, Settlement, State, StoredResult,
-    TakeOver, TakenOver, Target, Token, Written,
+    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_CRASHES, Release,
+    ReleaseTo, Renewal, Renewed, ResultFormat, Seen, SettleTo, Settled, Settlement, State,
+    StoredResult, TakeOver, TakenOver, Target, Token, Written,
 };
 use crate::store::sql::{self, ms, ms_between, number};
 use crate::store::{StoreError, StoreErrorKind};
@@ -24,7 +24,10 @@ pub(super) trait Item: Send + Sync + 'static {
     type Answer: Send + 'static;
 
     /// Runs it; running it again is safe.
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, StoreError>;
+    fn apply(
+        &self,
+        db: &mut Db<'_>,
+    ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
 }
 
 impl<T: Item> Operation for Items<T> {
@@ -81,19 +84,42 @@ impl Item for Claim {
                 return Ok(Claimed::Granted(granted));
             }
         }
-        let row = sqlx::query(Queries::sql(&db.queries.record))
-            .bind(self.id.0.as_slice())
-            .fetch_optional(&mut *db.connection)
-            .await
-            .map_err(|error| failed("to claim", error))?;
-        match row {
-            Some(row) => {
-                let record = sql::record(&Row(&row), &db.queries.table)?;
-                Ok(Claimed::Found(Box::new(Seen { record, now })))
-            }
+        match seen(db, self.id, now).await? {
+            Some(found) => Ok(found),
             None if too_old => Ok(Claimed::TooOld),
             // Another process deleted it in between; the writer now tries again under the lock.
             None => Err(StoreError::new(StoreErrorKind::Busy, "sqlite: the row came and went")),
+        }
+    }
+}
+
+/// What a claim finds that is there.
+async fn seen(
+    db: &mut Db<'_>,
+    id: ExecutionId,
+    now: Micros,
+) -> Result<Option<Claimed>, StoreError> {
+    let row = sqlx::query(Queries::sql(&db.queries.record))
+        .bind(id.0.as_slice())
+        .fetch_optional(&mut *db.connection)
+        .await
+        .map_err(|error| failed("to claim", error))?;
+    let Some(row) = row else { return Ok(None) };
+    let record = sql::record(&Row(&row), &db.queries.table)?;
+    Ok(Some(Claimed::Found(Box::new(Seen { record, now }))))
+}
+
+/// A claim that looks before it inserts, so that a replay takes no lock.
+pub(super) struct Look(pub(super) Claim);
+
+impl Item for Look {
+    type Answer = Claimed;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, StoreError> {
+        let now = db.now();
+        match seen(db, self.0.id, now).await? {
+            Some(found) => Ok(found),
+            None => self.0.apply(db).await,
         }
     }
 }

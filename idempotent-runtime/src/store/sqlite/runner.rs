@@ -1,10 +1,11 @@
-//! The one connection that writes.
+//! The connection that writes for many.
 //!
-//! It lives on a thread of its own, with a queue in front. A request that is alone runs as one autocommit statement;
-//! whatever is waiting when the writer comes back goes into one transaction, so that a busy process pays one
+//! It lives on a thread of its own, with a queue in front. A request that is alone runs as one autocommit statement,
+//! as in the [`lane`](super::lane) beside it; whatever is waiting when the writer comes back goes into one transaction, so that a busy process pays one
 //! `fsync` for many requests. Answers go out after the commit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +33,15 @@ pub(super) struct Db<'a> {
     clock: &'a dyn Clock,
 }
 
-impl Db<'_> {
+impl<'a> Db<'a> {
+    pub(super) fn new(
+        connection: &'a mut SqliteConnection,
+        queries: &'a Queries,
+        clock: &'a dyn Clock,
+    ) -> Self {
+        Self { connection, queries, clock }
+    }
+
     /// The store's time.
     pub(super) fn now(&self) -> Micros {
         Micros(self.clock.now_us())
@@ -108,6 +117,8 @@ enum Message {
 /// The queue before the writer.
 pub(super) struct Writer {
     queue: mpsc::Sender<Message>,
+    /// Whether the thread has something to do.
+    busy: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -119,7 +130,9 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let (queue, messages) = mpsc::channel(BATCH_MAX);
         let (opened, open) = oneshot::channel();
+        let busy = Arc::new(AtomicBool::new(false));
         let serving = Serving {
+            busy: Arc::clone(&busy),
             file,
             connection: None,
             queries,
@@ -134,7 +147,12 @@ impl Writer {
             .spawn(move || runtime.block_on(serving.start(messages, opened)))
             .map_err(cannot_start)?;
         open.await.map_err(|_| error::closed())??;
-        Ok(Self { queue })
+        Ok(Self { queue, busy })
+    }
+
+    /// Whether it has nothing to do, so that a request need not stand in its queue.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.busy.load(Ordering::Acquire) && self.queue.capacity() == self.queue.max_capacity()
     }
 
     /// Has the writer run an operation.
@@ -166,6 +184,7 @@ fn cannot_start(error: std::io::Error) -> StoreError {
 
 /// The thread's side.
 struct Serving {
+    busy: Arc<AtomicBool>,
     file: SqliteConnectOptions,
     connection: Option<SqliteConnection>,
     queries: Arc<Queries>,
@@ -191,6 +210,7 @@ impl Serving {
     async fn serve(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut waiting = Vec::new();
         while messages.recv_many(&mut waiting, BATCH_MAX).await > 0 {
+            self.busy.store(true, Ordering::Release);
             let mut jobs = Vec::with_capacity(waiting.len());
             for message in waiting.drain(..) {
                 match message {
@@ -202,6 +222,7 @@ impl Serving {
                 }
             }
             self.run(jobs).await;
+            self.busy.store(false, Ordering::Release);
         }
         if let Some(connection) = self.connection.take() {
             // Everything that was answered is committed; a failure here loses nothing.
@@ -254,7 +275,7 @@ impl Serving {
     /// Runs a job without a transaction. `false`: it has to be tried in one, where the lock is waited for.
     async fn alone(&mut self, job: &mut Box<dyn Job>) -> bool {
         let Some(connection) = &mut self.connection else { return false };
-        let mut db = Db { connection, queries: &self.queries, clock: &*self.clock };
+        let mut db = Db::new(connection, &self.queries, &*self.clock);
         job.run(&mut db).await;
         job.failure().is_none_or(|failure| failure.kind() == StoreErrorKind::Corrupt)
     }
@@ -281,7 +302,7 @@ async fn transaction(
     // Begun under the write lock: a transaction that reads first would fail when it writes.
     unlocked(lock_timeout, async || control(connection, "BEGIN IMMEDIATE").await).await?;
     for job in jobs {
-        let mut db = Db { connection, queries, clock };
+        let mut db = Db::new(connection, queries, clock);
         job.run(&mut db).await;
         let Some(failure) = job.failure() else { continue };
         if is_its_own(failure) {
