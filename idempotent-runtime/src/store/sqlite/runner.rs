@@ -1,8 +1,8 @@
 //! The connection that writes for many.
 //!
 //! It lives on a thread of its own, with a queue in front. A request that is alone runs as one autocommit statement,
-//! as in the [`lane`](super::lane) beside it; whatever is waiting when the writer comes back goes into one transaction, so that a busy process pays one
-//! `fsync` for many requests. Answers go out after the commit.
+//! as in the [`lane`](super::lane) beside it; whatever is waiting when the writer comes back goes into one
+//! transaction, so that a busy process pays one `fsync` for many requests. Answers go out after the commit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
