@@ -12,7 +12,7 @@ mod tests;
 
 pub(in crate::store) use columns::{EXECUTION, RECORD, list};
 pub(in crate::store) use names::Names;
-pub(in crate::store) use numbers::{MS_MAX, ms, ms_between, number, rows};
+pub(in crate::store) use numbers::{MS_MAX, jittered, ms, ms_between, number, rows};
 pub(crate) use options::ConnectOptions;
 pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record};
 pub(in crate::store) use schema::{Migration, Stored, judge};

@@ -9,7 +9,7 @@ use sqlx::postgres::{PgArguments, PgConnection};
 use super::error::{self, Failure};
 use super::pool::{Lease, Pool};
 use super::queries::Queries;
-use crate::store::sql::{ConnectOptions, Names};
+use crate::store::sql::{ConnectOptions, Names, jittered};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What every transaction is limited to. An uncommitted claim of one key is waited for no longer than this.
@@ -94,7 +94,7 @@ impl Runner {
             };
             if failure.is_conflict() && conflicts < CONFLICT_TRIES_MAX {
                 conflicts += 1;
-                tokio::time::sleep(Duration::from_micros(jittered(CONFLICT_SLEEP_US_MAX))).await;
+                tokio::time::sleep(jittered(CONFLICT_SLEEP_US_MAX)).await;
             } else if failure.is_broken() && operation.is_repeatable() && broken < self.pool.size()
             {
                 broken += 1;
@@ -185,10 +185,4 @@ pub(super) async fn begin(
     }
     let begun = sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await;
     begun.map(drop).map_err(error::at("to begin"))
-}
-
-/// Between a quarter of `us_max` and `us_max`.
-fn jittered(us_max: u64) -> u64 {
-    let random = uuid::Uuid::new_v4().as_u64_pair().0;
-    us_max / 4 + random % (us_max - us_max / 4).max(1)
 }

@@ -18,7 +18,7 @@ use super::queries::Queries;
 use super::{connect, error, schema};
 use crate::clock::Clock;
 use crate::protocol::Micros;
-use crate::store::sql::ConnectOptions;
+use crate::store::sql::{ConnectOptions, jittered};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Requests in one transaction, and in the queue.
@@ -354,7 +354,7 @@ async fn unlocked<T>(
         loop {
             match attempt().await {
                 Err(error) if error.kind() == StoreErrorKind::Busy => {
-                    tokio::time::sleep(Duration::from_micros(jittered(LOCK_RETRY_US_MAX))).await;
+                    tokio::time::sleep(jittered(LOCK_RETRY_US_MAX)).await;
                 }
                 done => return done,
             }
@@ -367,10 +367,4 @@ async fn unlocked<T>(
             format!("sqlite: other processes held the file's lock for {timeout:?}"),
         )),
     }
-}
-
-/// Between a quarter of `us_max` and `us_max`.
-fn jittered(us_max: u64) -> u64 {
-    let random = uuid::Uuid::new_v4().as_u64_pair().0;
-    us_max / 4 + random % (us_max - us_max / 4).max(1)
 }
