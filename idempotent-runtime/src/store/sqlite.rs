@@ -25,7 +25,7 @@ use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Micros, Release, Renewal, Renewed, Seen, Settled,
     Settlement, TakeOver, TakenOver, Written,
 };
-use execution::{Item, Items, Look};
+use execution::Items;
 use lane::Lane;
 use queries::Queries;
 use runner::{Operation, Writer};
@@ -97,13 +97,9 @@ impl Sqlite {
         self.shared.writer.run(operation).await
     }
 
-    /// Runs a request that is alone, if nothing else is under way.
-    async fn alone<T: Item>(&self, item: &T) -> Option<Result<T::Answer, StoreError>> {
-        let Shared { options, queries, writer, lane, .. } = &*self.shared;
-        if !writer.is_idle() {
-            return None;
-        }
-        lane.run(item, queries, &*options.clock).await
+    /// The lane for a request that is alone, if nothing else is under way.
+    fn lane(&self) -> Option<&Lane> {
+        self.shared.writer.is_idle().then_some(&self.shared.lane)
     }
 
     async fn reader(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, StoreError> {
@@ -173,8 +169,10 @@ impl Store for Sqlite {
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
         self.check_open()?;
+        let Shared { options, queries, .. } = &*self.shared;
         if let [claim] = claims
-            && let Some(done) = self.alone(&Look(claim.clone())).await
+            && let Some(lane) = self.lane()
+            && let Some(done) = lane.claim(claim, queries, &*options.clock).await
         {
             return Ok(vec![done?]);
         }
@@ -198,8 +196,10 @@ impl Store for Sqlite {
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
         self.check_open()?;
+        let Shared { options, queries, .. } = &*self.shared;
         if let [completion] = completions
-            && let Some(done) = self.alone(completion).await
+            && let Some(lane) = self.lane()
+            && let Some(done) = lane.run(completion, queries, &*options.clock).await
         {
             return Ok(vec![done?]);
         }

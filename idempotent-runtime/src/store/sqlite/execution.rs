@@ -19,7 +19,7 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(super) struct Items<T>(pub(super) Vec<T>);
 
 /// A request on one execution.
-pub(super) trait Item: Send + Sync + 'static {
+pub(super) trait Item: Send + Sync {
     /// Its answer.
     type Answer: Send + 'static;
 
@@ -30,7 +30,7 @@ pub(super) trait Item: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
 }
 
-impl<T: Item> Operation for Items<T> {
+impl<T: Item + 'static> Operation for Items<T> {
     type Answer = Vec<T::Answer>;
 
     fn is_single(&self) -> bool {
@@ -110,9 +110,9 @@ async fn seen(
 }
 
 /// A claim that looks before it inserts, so that a replay takes no lock.
-pub(super) struct Look(pub(super) Claim);
+pub(super) struct Look<'a>(pub(super) &'a Claim);
 
-impl Item for Look {
+impl Item for Look<'_> {
     type Answer = Claimed;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, StoreError> {

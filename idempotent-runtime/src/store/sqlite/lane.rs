@@ -4,26 +4,50 @@
 //! goes from thread to thread four times more than it must. A single statement holds the lock no longer than
 //! SQLite runs it, whatever becomes of the task that waits for it, so it needs no such thread.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::Mutex;
 
 use super::connect;
-use super::execution::Item;
+use super::execution::{Item, Look};
 use super::queries::Queries;
 use super::runner::Db;
 use crate::clock::Clock;
+use crate::protocol::{Claim, Claimed};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A connection for one request at a time.
 pub(super) struct Lane {
     file: SqliteConnectOptions,
     connection: Mutex<Option<SqliteConnection>>,
+    /// Whether the claim before found nothing: then the next one inserts at once. Right or wrong, the answer is
+    /// the same.
+    expects_new: AtomicBool,
 }
 
 impl Lane {
     pub(super) fn new(file: SqliteConnectOptions) -> Self {
-        Self { file, connection: Mutex::new(None) }
+        Self { file, connection: Mutex::new(None), expects_new: AtomicBool::new(false) }
+    }
+
+    /// [`run`](Self::run) for a claim. A stream of new executions pays no look, a stream of replays takes no lock.
+    pub(super) async fn claim(
+        &self,
+        claim: &Claim,
+        queries: &Queries,
+        clock: &dyn Clock,
+    ) -> Option<Result<Claimed, StoreError>> {
+        let done = if self.expects_new.load(Ordering::Relaxed) {
+            self.run(claim, queries, clock).await
+        } else {
+            self.run(&Look(claim), queries, clock).await
+        };
+        if let Some(Ok(claimed)) = &done {
+            self.expects_new.store(matches!(claimed, Claimed::Granted(_)), Ordering::Relaxed);
+        }
+        done
     }
 
     /// Runs a request, or says nothing: then the writer is to run it, where locks are waited for. What failed here
