@@ -10,8 +10,8 @@ use crate::lease::{Attempt, Entered};
 use crate::metrics;
 use crate::operation::Request;
 use crate::protocol::{
-    Claim, Claimed, Decision, Granted, Identity, Limits, Owner, Release, ReleaseTo, Seen, TakeOver,
-    TakenOver, Target, decide,
+    Claim, Claimed, Decision, Granted, Identity, Limits, Micros, Owner, Record, Release, ReleaseTo,
+    Seen, Step, TakeOver, TakenOver, Target, decide,
 };
 use crate::runtime::Runtime;
 use crate::store::{StoreError, StoreErrorKind};
@@ -32,12 +32,24 @@ pub(crate) enum Asked {
     Found(Arc<Seen>),
 }
 
+/// What a takeover found of the attempts before.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Their steps.
+    pub(crate) journal: Vec<Step>,
+    /// The store's time when it was read.
+    pub(crate) now: Micros,
+    /// The process's time when it was asked for.
+    pub(crate) asked: Duration,
+}
+
 /// A claim that was granted and has no outcome yet. Dropped so, it is released: no key stays blocked because
 /// its caller left.
 #[derive(Debug)]
 pub(crate) struct GrantedClaim {
     runtime: Runtime,
     attempt: Arc<Attempt>,
+    taken: Option<Taken>,
     /// Kept until the claim has an outcome or is released, so that followers do not claim before. Empty only
     /// while the claim is being dropped.
     lead: Option<Lead>,
@@ -45,12 +57,23 @@ pub(crate) struct GrantedClaim {
 }
 
 impl GrantedClaim {
-    fn new(runtime: &Runtime, attempt: Attempt, lead: Lead, request: &Request) -> Self {
+    fn new(
+        runtime: &Runtime,
+        attempt: Attempt,
+        taken: Option<Taken>,
+        lead: Lead,
+        request: &Request,
+    ) -> Self {
         let attempt = Arc::new(attempt);
         runtime.attempts().insert(&attempt);
         runtime.start_heartbeat();
         lead.running(&attempt, request.fingerprint.as_ref());
-        Self { runtime: runtime.clone(), attempt, lead: Some(lead), settled: false }
+        Self { runtime: runtime.clone(), attempt, taken, lead: Some(lead), settled: false }
+    }
+
+    /// What the takeover found, if it was one; once.
+    pub(crate) fn taken(&mut self) -> Option<Taken> {
+        self.taken.take()
     }
 
     pub(crate) fn attempt(&self) -> &Arc<Attempt> {
@@ -108,10 +131,10 @@ pub(crate) async fn ask(
     loop {
         // Taken before the claim is sent: the local deadline must not lie behind the store's.
         let started = runtime.clock().elapsed();
-        let granted = |granted: Granted, lead: Lead| {
+        let granted = |granted: Granted, taken: Option<Taken>, lead: Lead| {
             let handler = request.handler.name();
             let attempt = Attempt::new(request.id, owner, granted, handler, limits, started);
-            Ok(Asked::Granted(GrantedClaim::new(&runtime, attempt, lead, &request)))
+            Ok(Asked::Granted(GrantedClaim::new(&runtime, attempt, taken, lead, &request)))
         };
         let found = |seen: Seen, lead: Lead| {
             let seen = Arc::new(seen);
@@ -119,7 +142,7 @@ pub(crate) async fn ask(
             Ok(Asked::Found(seen))
         };
         let seen = match claim_one(&runtime, &claim).await {
-            Ok(Claimed::Granted(fresh)) => return granted(fresh, lead),
+            Ok(Claimed::Granted(fresh)) => return granted(fresh, None, lead),
             Ok(Claimed::TooOld) => return Err(Error::TooOld),
             Ok(Claimed::Found(seen)) => seen,
             Err(error) => return failed(error, lead),
@@ -131,8 +154,9 @@ pub(crate) async fn ask(
         let target = match decide(&seen, owner) {
             Decision::Own { token } => {
                 let Seen { record, .. } = *seen;
-                let (attempts, crashes) = (record.attempts, record.crashes);
-                return granted(Granted { token, attempts, crashes }, lead);
+                // Its own first claim: a takeover whose acknowledgement is lost is sent again as one.
+                let Record { attempts, crashes, generation, .. } = record;
+                return granted(Granted { token, attempts, crashes, generation }, None, lead);
             }
             Decision::TakeOver => Target::Run,
             Decision::Exhausted => Target::Review,
@@ -154,9 +178,10 @@ pub(crate) async fn ask(
             Err(error) => return failed(error, lead),
         };
         match taken {
-            TakenOver::Granted(taken) => {
+            TakenOver::Granted { granted: fresh, journal, now } => {
                 metrics::takeover(request.handler.name(), seen.record.state);
-                return granted(taken, lead);
+                let taken = Taken { journal, now, asked: started };
+                return granted(fresh, Some(taken), lead);
             }
             TakenOver::Reviewed => metrics::lapse(request.handler.name(), "review"),
             TakenOver::Outrun => {

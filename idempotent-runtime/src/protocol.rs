@@ -8,6 +8,7 @@ mod claim;
 mod fingerprint;
 mod record;
 mod request;
+mod step;
 mod token;
 mod transition;
 
@@ -18,10 +19,14 @@ pub use record::{
 };
 pub use request::{
     Claim, Claimed, Completion, Granted, Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled,
-    Settlement, TakeOver, TakenOver, Target, Written,
+    Settlement, StepFound, TakeOver, TakenOver, Target, Written,
+};
+pub use step::{
+    Step, StepClass, StepName, StepRecord, StepStart, StepStarted, StepState, StepWrite,
+    record_step, start_step,
 };
 pub use token::Token;
 pub use transition::{
-    REASON_CRASHES, REASON_LAPSED, claim, complete, expired, reap, release, renew, settle,
-    take_over,
+    REASON_ABANDONED, REASON_BLIND, REASON_CRASHES, REASON_LAPSED, abandoned, claim, complete,
+    expired, reap, release, renew, settle, settle_step, take_over,
 };

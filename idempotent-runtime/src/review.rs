@@ -171,6 +171,8 @@ impl Review {
             SettleTo::Retry => "retry",
             SettleTo::Completed(_) => "completed",
             SettleTo::Failed(_) => "failed",
+            SettleTo::Reopen => "reopen",
+            SettleTo::Step { .. } => "step",
         };
         let settlement = Settlement { id: held.id, seen: held.seen, to, note: note.to_owned() };
         let store = Arc::clone(self.runtime.store());
@@ -186,7 +188,7 @@ impl Review {
                 let retry_after = std::time::Duration::from_millis(retry_after_ms);
                 Err(Error::NotDue { retry_after })
             }
-            Settled::Outrun => Err(Error::Stale),
+            Settled::Outrun | Settled::NoSuchStep => Err(Error::Stale),
         }
     }
 }

@@ -23,7 +23,8 @@ pub use memory::Memory;
 
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal, Renewed,
-    Settled, Settlement, State, TakeOver, TakenOver, Written,
+    Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver,
+    Written,
 };
 
 /// Keeps executions. Object-safe and batch-first: each operation takes a slice and answers in its order.
@@ -34,7 +35,9 @@ use crate::protocol::{
 /// - A write that is answered is durable before the answer.
 /// - Each operation changes exactly what the function of the same name in [`protocol`](crate::protocol) says,
 ///   at the store's time: [`claim`](Self::claim), [`take_over`](Self::take_over), [`renew`](Self::renew),
-///   [`complete`](Self::complete), [`release`](Self::release), [`settle`](Self::settle).
+///   [`complete`](Self::complete), [`release`](Self::release), [`settle`](Self::settle) (and
+///   [`settle_step`](crate::protocol::settle_step)), [`start_steps`](Self::start_steps),
+///   [`record_steps`](Self::record_steps).
 /// - The store's time is one clock for all processes, read by the statement that writes, not when a transaction
 ///   began; where the statement waits for a row, the time may be that of its start.
 /// - An operation that fails has written nothing, or its answer was lost: sending the same request again is
@@ -76,7 +79,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Claims absent executions and reads those that are there, each with the store's time.
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError>;
 
-    /// Takes over executions on the token that was seen.
+    /// Takes over executions on the token that was seen, each with its journal as in [`journals`](Self::journals).
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError>;
 
     /// Renews leases. A locked row is answered [`Renewed::Skipped`], and not waited for.
@@ -90,6 +93,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Writes what a person decided.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;
+
+    /// Notes that steps are about to begin.
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError>;
+
+    /// Records steps.
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError>;
+
+    /// Reads journals, each in the order of the steps' names and parts (by bytes); empty where there is none.
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError>;
 
     /// Reads executions, each with the store's time.
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError>;
@@ -113,7 +125,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Reaped, StoreError>;
 
     /// Examines at most `rows_max` executions in the order of their creation, starting behind `after`, and
-    /// deletes the expired ones among them. Rows that are locked are passed over.
+    /// deletes the expired ones among them with their journals, and sends the abandoned ones to review. Rows that are
+    /// locked are passed over.
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError>;
 
     /// Closes the connections. Calls after it fail with [`StoreErrorKind::Closed`].
@@ -152,8 +165,10 @@ pub struct Reaped {
 /// What a [`Store::purge`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Executions deleted.
+    /// Executions deleted, with their journals.
     pub deleted: u64,
+    /// Executions with an open step that nobody came back for, sent to review.
+    pub reviewed: u64,
     /// Where to go on, or `None` when all have been examined.
     pub next: Option<Cursor>,
 }

@@ -230,6 +230,12 @@ pub struct Record {
     pub attempts: u32,
     /// Attempts that ended without an outcome.
     pub crashes: u32,
+    /// Part of the provider keys of what has no journal entry; rises when the execution is reopened.
+    pub generation: u32,
+    /// Journal entries that are started and not recorded.
+    pub open_steps: u32,
+    /// Those of them that must not be repeated and ask nobody what happened.
+    pub blind_steps: u32,
     /// The newest attempt's limits.
     pub limits: Limits,
     /// The payload's fingerprint as stored, or `None` where none was taken.

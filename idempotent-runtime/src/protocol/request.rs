@@ -1,6 +1,6 @@
 //! What is asked of a store, and what it answers.
 
-use super::{ExecutionId, Identity, Limits, Micros, Owner, StoredResult, Token, claim::Seen};
+use super::{ExecutionId, Identity, Limits, Micros, Owner, StoredResult, Step, StepName, Token, claim::Seen};
 
 /// A claim: become the owner of an execution that is not there yet, or read the one that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Granted {
     pub attempts: u32,
     /// Attempts before it that ended without an outcome.
     pub crashes: u32,
+    /// Part of the provider keys of what has no journal entry.
+    pub generation: u32,
 }
 
 /// The answer to a [`Claim`].
@@ -71,11 +73,18 @@ pub enum Target {
 }
 
 /// The answer to a [`TakeOver`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakenOver {
     /// The claimer's now; also when an earlier takeover by the same owner is running (a lost acknowledgement).
-    Granted(Granted),
-    /// In review now.
+    Granted {
+        /// What was granted.
+        granted: Granted,
+        /// The steps of the attempts before, in the order of their names.
+        journal: Vec<Step>,
+        /// The store's time.
+        now: Micros,
+    },
+    /// In review now: as asked, or because a step is open that must not be repeated and asks nobody.
     Reviewed,
     /// Somebody was faster. Nothing was written; claim again.
     Outrun,
@@ -174,10 +183,29 @@ pub struct Settlement {
 pub enum SettleTo {
     /// Run it again: retryable at once, crashes back to zero. Refused while an attempt may still be alive.
     Retry,
+    /// Run a finished one again: as `Retry`, with the generation raised. Recorded steps stay recorded.
+    Reopen,
+    /// What became of a step. Refused while an attempt may still be alive. Retryable at once when no step is open
+    /// any more, else it stays in review.
+    Step {
+        /// Which.
+        name: StepName,
+        /// What was found.
+        found: StepFound,
+    },
     /// It happened; this is the result, as JSON.
     Completed(Vec<u8>),
     /// It is over; this is the terminal error, as JSON.
     Failed(Vec<u8>),
+}
+
+/// What a person found out about a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepFound {
+    /// It happened; this is its value, as JSON.
+    Happened(Vec<u8>),
+    /// It did not happen, and is to be tried anew under the next generation.
+    DidNotHappen,
 }
 
 /// The answer to a [`Settlement`].
@@ -190,6 +218,8 @@ pub enum Settled {
         /// Milliseconds from now.
         retry_after_ms: u64,
     },
-    /// Not in review, or under another token than was seen. Nothing was written.
+    /// Not in the state that the decision is about, or under another token than was seen. Nothing was written.
     Outrun,
+    /// The journal has no such step. Nothing was written.
+    NoSuchStep,
 }

@@ -5,14 +5,18 @@
 
 use super::{
     Claim, Claimed, Completion, Granted, Limits, Micros, Owner, Record, Release, ReleaseTo,
-    Renewal, Renewed, Seen, SettleTo, Settled, Settlement, State, StoredResult, TakeOver,
-    TakenOver, Target, Token, Written,
+    Renewal, Renewed, Seen, SettleTo, Settled, Settlement, State, Step, StepFound, StepState,
+    StepWrite, StoredResult, TakeOver, TakenOver, Target, Token, Written, step::counted,
 };
 
 /// Reason of an execution whose attempt's lease lapsed.
 pub const REASON_LAPSED: &str = "the lease lapsed";
 /// Reason of an execution that used up its crashes.
 pub const REASON_CRASHES: &str = "more attempts ended without an outcome than max_crashes allows";
+/// Reason of an execution whose attempt ended within a step that must not be repeated.
+pub const REASON_BLIND: &str = "a step that runs at most once was started, and nobody knows whether it happened";
+/// Reason of a retryable execution that nobody came back for, with a step that was started.
+pub const REASON_ABANDONED: &str = "nobody came back for it, and a step was started and not recorded";
 
 /// When a lease that is granted or renewed at `now` ends, in an attempt that started at `started`.
 fn lease_end(limits: &Limits, started: Micros, now: Micros) -> Micros {
@@ -43,6 +47,9 @@ pub fn claim(record: Option<&Record>, claim: &Claim, now: Micros) -> (Option<Rec
         not_before: None,
         attempts: 1,
         crashes: 0,
+        generation: 0,
+        open_steps: 0,
+        blind_steps: 0,
         limits: claim.limits,
         fingerprint: claim.fingerprint.clone(),
         result: None,
@@ -50,14 +57,16 @@ pub fn claim(record: Option<&Record>, claim: &Claim, now: Micros) -> (Option<Rec
         created_at: now,
         done_at: None,
     };
-    let granted = Granted { token: record.token, attempts: 1, crashes: 0 };
+    let granted = granted(&record);
     (Some(record), Claimed::Granted(granted))
 }
 
-/// Takes over a retryable execution that is due or a running one whose lease lapsed, on the token seen.
+/// Takes over a retryable execution that is due or a running one whose lease lapsed, on the token seen. The journal
+/// is delivered with it, and decides nothing.
 #[must_use]
 pub fn take_over(
     record: Option<&Record>,
+    journal: &[Step],
     request: &TakeOver,
     now: Micros,
 ) -> (Option<Record>, TakenOver) {
@@ -65,7 +74,7 @@ pub fn take_over(
         return (None, TakenOver::Outrun);
     };
     if record.state == State::Running && record.owner == request.owner {
-        return (None, TakenOver::Granted(granted(record)));
+        return (None, taken(record, journal, now));
     }
     let lapsed = record.state == State::Running && record.lease_until < now;
     let due = record.state == State::Retryable && record.not_before.is_none_or(|due| due <= now);
@@ -73,6 +82,9 @@ pub fn take_over(
         return (None, TakenOver::Outrun);
     }
     match request.target {
+        Target::Run if lapsed && record.blind_steps > 0 => {
+            (Some(blind(record)), TakenOver::Reviewed)
+        }
         Target::Run if lapsed || due => {
             let next = Record {
                 version: request.version,
@@ -88,8 +100,8 @@ pub fn take_over(
                 reason: None,
                 ..record.clone()
             };
-            let granted = granted(&next);
-            (Some(next), TakenOver::Granted(granted))
+            let taken = taken(&next, journal, now);
+            (Some(next), taken)
         }
         Target::Review if lapsed => {
             let next = Record {
@@ -105,7 +117,22 @@ pub fn take_over(
 }
 
 fn granted(record: &Record) -> Granted {
-    Granted { token: record.token, attempts: record.attempts, crashes: record.crashes }
+    let Record { token, attempts, crashes, generation, .. } = *record;
+    Granted { token, attempts, crashes, generation }
+}
+
+fn taken(record: &Record, journal: &[Step], now: Micros) -> TakenOver {
+    TakenOver::Granted { granted: granted(record), journal: journal.to_vec(), now }
+}
+
+/// The record of a running execution whose attempt ended within a step that must not be repeated.
+fn blind(record: &Record) -> Record {
+    Record {
+        state: State::Review,
+        crashes: record.crashes.saturating_add(1),
+        reason: Some(REASON_BLIND.to_owned()),
+        ..record.clone()
+    }
 }
 
 /// Renews the lease of an attempt that still owns the execution and is inside its `max_runtime`.
@@ -159,13 +186,20 @@ pub fn release(
         return (None, Written::Fenced);
     };
     let mine = record.owner == request.owner && record.token == request.token;
-    if mine && matches!(record.state, State::Retryable | State::Review) {
+    // The reaper may have been first; what needs review needs it none the less.
+    let to_review = request.to == ReleaseTo::Review && record.state == State::Retryable;
+    if mine && matches!(record.state, State::Retryable | State::Review) && !to_review {
         return (None, Written::Done);
     }
-    if !guard(record, request.owner, request.token) {
+    if !guard(record, request.owner, request.token) && !(mine && to_review) {
         return (None, Written::Fenced);
     }
     let next = match request.to {
+        ReleaseTo::Retry { .. } if record.blind_steps > 0 => Record {
+            state: State::Review,
+            reason: Some(REASON_BLIND.to_owned()),
+            ..record.clone()
+        },
         ReleaseTo::Retry { delay_ms } => Record {
             state: State::Retryable,
             not_before: (delay_ms > 0).then(|| now.plus_ms(delay_ms)),
@@ -173,15 +207,21 @@ pub fn release(
             ..record.clone()
         },
         ReleaseTo::Crash => crashed(record, &request.reason),
-        ReleaseTo::Review => {
-            Record { state: State::Review, reason: Some(request.reason.clone()), ..record.clone() }
-        }
+        ReleaseTo::Review => Record {
+            state: State::Review,
+            not_before: None,
+            reason: Some(request.reason.clone()),
+            ..record.clone()
+        },
     };
     (Some(next), Written::Done)
 }
 
 /// The record of a running execution whose attempt ended without an outcome.
 fn crashed(record: &Record, reason: &str) -> Record {
+    if record.blind_steps > 0 {
+        return blind(record);
+    }
     let exhausted = record.crashes >= record.limits.crashes_max;
     Record {
         state: if exhausted { State::Review } else { State::Retryable },
@@ -198,59 +238,138 @@ pub fn reap(record: &Record, now: Micros) -> Option<Record> {
     lapsed.then(|| crashed(record, REASON_LAPSED))
 }
 
-/// Writes a person's decision about an execution in review.
+/// How long the newest attempt may still be alive, in milliseconds; `None` once it cannot be.
+fn may_live_ms(record: &Record, now: Micros) -> Option<u64> {
+    let limits = &record.limits;
+    let alive_ms = limits.max_runtime_ms.saturating_add(limits.margin_ms());
+    let dead_at = record.attempt_started_at.plus_ms(alive_ms);
+    (dead_at > now).then(|| now.ms_until(dead_at))
+}
+
+/// Writes a person's decision about an execution in review, or about a finished one that is reopened; what is
+/// decided about a step is [`settle_step`].
 #[must_use]
 pub fn settle(
     record: Option<&Record>,
     request: &Settlement,
     now: Micros,
 ) -> (Option<Record>, Settled) {
-    let Some(record) =
-        record.filter(|record| record.state == State::Review && record.token == request.seen)
-    else {
+    let about = |record: &&Record| match request.to {
+        SettleTo::Reopen => record.state.is_finished(),
+        SettleTo::Retry
+        | SettleTo::Completed(_)
+        | SettleTo::Failed(_)
+        | SettleTo::Step { .. } => record.state == State::Review,
+    };
+    let Some(record) = record.filter(about).filter(|record| record.token == request.seen) else {
         return (None, Settled::Outrun);
     };
-    let settled = Record {
-        token: record.token.next(now),
-        reason: Some(request.note.clone()),
-        done_at: Some(now),
-        ..record.clone()
-    };
     let next = match &request.to {
-        SettleTo::Retry => {
-            let limits = &record.limits;
-            let alive_ms = limits.max_runtime_ms.saturating_add(limits.margin_ms());
-            let dead_at = record.attempt_started_at.plus_ms(alive_ms);
-            if dead_at > now {
-                return (None, Settled::TooEarly { retry_after_ms: now.ms_until(dead_at) });
+        SettleTo::Completed(json) => finished(record, State::Completed, json, request, now),
+        SettleTo::Failed(json) => finished(record, State::Failed, json, request, now),
+        SettleTo::Retry | SettleTo::Reopen | SettleTo::Step { .. } => {
+            if let Some(retry_after_ms) = may_live_ms(record, now) {
+                return (None, Settled::TooEarly { retry_after_ms });
             }
-            Record {
-                state: State::Retryable,
-                crashes: 0,
-                // Due at once; its retention starts anew.
-                not_before: Some(now),
-                done_at: None,
-                ..settled
-            }
+            let raised = u32::from(request.to == SettleTo::Reopen);
+            let generation = record.generation.saturating_add(raised);
+            Record { generation, result: None, ..again(record, request, now) }
         }
-        SettleTo::Completed(json) => Record {
-            state: State::Completed,
-            result: Some(StoredResult::Json(json.clone())),
-            ..settled
-        },
-        SettleTo::Failed(json) => Record {
-            state: State::Failed,
-            result: Some(StoredResult::Json(json.clone())),
-            ..settled
-        },
     };
     (Some(next), Settled::Done)
 }
 
+fn finished(
+    record: &Record,
+    state: State,
+    json: &[u8],
+    request: &Settlement,
+    now: Micros,
+) -> Record {
+    Record {
+        state,
+        token: record.token.next(now),
+        result: Some(StoredResult::Json(json.to_vec())),
+        reason: Some(request.note.clone()),
+        done_at: Some(now),
+        ..record.clone()
+    }
+}
+
+/// Retryable at once; its retention starts anew.
+fn again(record: &Record, request: &Settlement, now: Micros) -> Record {
+    Record {
+        state: State::Retryable,
+        token: record.token.next(now),
+        crashes: 0,
+        not_before: Some(now),
+        reason: Some(request.note.clone()),
+        done_at: None,
+        ..record.clone()
+    }
+}
+
+/// Writes what a person found out about one step of an execution in review.
+#[must_use]
+pub fn settle_step(
+    record: Option<&Record>,
+    step: Option<&Step>,
+    request: &Settlement,
+    found: &StepFound,
+    now: Micros,
+) -> (Option<StepWrite>, Settled) {
+    let (next, settled) = settle(record, request, now);
+    let (Some(record), Some(next)) = (record, next) else {
+        return (None, settled);
+    };
+    let Some(step) = step else {
+        return (None, Settled::NoSuchStep);
+    };
+    let resolved = match found {
+        StepFound::Happened(json) => Step {
+            state: StepState::Recorded,
+            value: Some(json.clone()),
+            done_at: Some(now),
+            ..step.clone()
+        },
+        StepFound::DidNotHappen => Step {
+            state: StepState::Cleared,
+            generation: step.generation.saturating_add(1),
+            value: None,
+            done_at: None,
+            ..step.clone()
+        },
+    };
+    let mut next = counted(&next, Some(step), &resolved);
+    if next.open_steps > 0 {
+        let Record { crashes, not_before, .. } = *record;
+        next = Record { state: State::Review, crashes, not_before, ..next };
+    }
+    (Some(StepWrite { record: next, step: resolved }), Settled::Done)
+}
+
+/// Sends a retryable execution with an open step to review once it is past its retention: nobody came back for it.
+#[must_use]
+pub fn abandoned(record: &Record, now: Micros) -> Option<Record> {
+    let open = record.state == State::Retryable && record.open_steps > 0;
+    (open && past_retention(record, now)).then(|| Record {
+        state: State::Review,
+        not_before: None,
+        reason: Some(REASON_ABANDONED.to_owned()),
+        ..record.clone()
+    })
+}
+
 /// Whether an execution is past its retention: a finished one `retain` after it was finished, a retryable one
-/// `retain` after its last lease and backoff. Running ones and those in review never are.
+/// `retain` after its last lease and backoff. Running ones and those in review never are, nor those with an open
+/// step, which are [`abandoned`] instead.
 #[must_use]
 pub fn expired(record: &Record, now: Micros) -> bool {
+    let open = record.state == State::Retryable && record.open_steps > 0;
+    !open && past_retention(record, now)
+}
+
+fn past_retention(record: &Record, now: Micros) -> bool {
     let since = match record.state {
         State::Completed | State::Failed => record.done_at,
         State::Retryable => Some(record.lease_until.max(record.not_before.unwrap_or(Micros(0)))),

@@ -1,7 +1,6 @@
 //! The store without a database: for tests, and for work that may be forgotten with the process.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,8 @@ use super::{Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind
 use crate::clock::Clock;
 use crate::protocol::{
     self, Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal,
-    Renewed, Settled, Settlement, State, TakeOver, TakenOver, Written,
+    Renewed, SettleTo, Settled, Settlement, State, Step, StepName, StepRecord, StepStart,
+    StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 
 /// Keeps executions in this process's memory; they end with it.
@@ -48,11 +48,26 @@ struct Rows {
 struct Row {
     identity: Identity,
     record: Record,
+    /// Boxed: most executions have no steps.
+    journal: Option<Box<BTreeMap<StepName, Step>>>,
 }
 
 impl Row {
     fn seen(&self, now: Micros) -> Execution {
         Execution { identity: self.identity.clone(), record: self.record.clone(), now }
+    }
+
+    fn step(&self, name: &StepName) -> Option<&Step> {
+        self.journal.as_ref()?.get(name)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        self.journal.iter().flat_map(|journal| journal.values()).cloned().collect()
+    }
+
+    fn write(&mut self, StepWrite { record, step }: StepWrite) {
+        self.record = record;
+        self.journal.get_or_insert_default().insert(step.name.clone(), step);
     }
 }
 
@@ -111,6 +126,29 @@ impl Memory {
             .collect())
     }
 
+    /// As [`each`](Self::each), for requests about one step.
+    fn each_step<R, A>(
+        &self,
+        requests: &[R],
+        place: impl Fn(&R) -> (ExecutionId, &StepName),
+        transition: impl Fn(Option<&Record>, Option<&Step>, &R, Micros) -> (Option<StepWrite>, A),
+    ) -> Result<Vec<A>, StoreError> {
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let answers = requests.iter().map(|request| {
+            let (id, name) = place(request);
+            let row = rows.executions.get_mut(&id);
+            let record = row.as_deref().map(|row| &row.record);
+            let step = row.as_deref().and_then(|row| row.step(name));
+            let (write, answer) = transition(record, step, request, now);
+            if let (Some(row), Some(write)) = (row, write) {
+                row.write(write);
+            }
+            answer
+        });
+        Ok(answers.collect())
+    }
+
     /// The rows behind `after` in the order of creation, at most `rows_max`, and where to go on.
     fn sweep(
         rows: &Rows,
@@ -167,7 +205,7 @@ impl Store for Memory {
                     if let Some(record) = write {
                         by_creation.insert(Cursor { created_at: now, id: claim.id });
                         let identity = claim.identity.clone();
-                        place.insert(Box::new(Row { identity, record }));
+                        place.insert(Box::new(Row { identity, record, journal: None }));
                     }
                     answer
                 }
@@ -177,7 +215,19 @@ impl Store for Memory {
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
-        self.each(takeovers, |request| request.id, protocol::take_over)
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let answers = takeovers.iter().map(|request| {
+            let row = rows.executions.get_mut(&request.id);
+            let journal = row.as_ref().map(|row| row.steps()).unwrap_or_default();
+            let record = row.as_deref().map(|row| &row.record);
+            let (write, answer) = protocol::take_over(record, &journal, request, now);
+            if let (Some(row), Some(write)) = (row, write) {
+                row.record = write;
+            }
+            answer
+        });
+        Ok(answers.collect())
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
@@ -193,7 +243,40 @@ impl Store for Memory {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-        self.each(settlements, |request| request.id, protocol::settle)
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let answers = settlements.iter().map(|request| {
+            let row = rows.executions.get_mut(&request.id);
+            let record = row.as_deref().map(|row| &row.record);
+            if let SettleTo::Step { name, found } = &request.to {
+                let step = row.as_deref().and_then(|row| row.step(name));
+                let (write, answer) = protocol::settle_step(record, step, request, found, now);
+                if let (Some(row), Some(write)) = (row, write) {
+                    row.write(write);
+                }
+                return answer;
+            }
+            let (write, answer) = protocol::settle(record, request, now);
+            if let (Some(row), Some(write)) = (row, write) {
+                row.record = write;
+            }
+            answer
+        });
+        Ok(answers.collect())
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.each_step(starts, |request| (request.id, &request.name), protocol::start_step)
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.each_step(records, |request| (request.id, &request.name), protocol::record_step)
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        let rows = self.rows()?;
+        let journal = |id| rows.executions.get(id).map(|row| row.steps()).unwrap_or_default();
+        Ok(ids.iter().map(journal).collect())
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
@@ -244,16 +327,20 @@ impl Store for Memory {
         let mut rows = self.rows()?;
         let now = self.now();
         let (ids, next) = Self::sweep(&rows, after, Micros(i64::MIN), rows_max);
-        let mut deleted = 0;
+        let (mut deleted, mut reviewed) = (0, 0);
         for id in ids {
-            let row = rows.executions.get(&id);
-            let expired = row.is_some_and(|row| protocol::expired(&row.record, now));
-            if expired && let Some(row) = rows.executions.remove(&id) {
-                rows.by_creation.remove(&Cursor { created_at: row.record.created_at, id });
+            let Some(row) = rows.executions.get_mut(&id) else { continue };
+            if let Some(abandoned) = protocol::abandoned(&row.record, now) {
+                row.record = abandoned;
+                reviewed += 1;
+            } else if protocol::expired(&row.record, now) {
+                let cursor = Cursor { created_at: row.record.created_at, id };
+                rows.executions.remove(&id);
+                rows.by_creation.remove(&cursor);
                 deleted += 1;
             }
         }
-        Ok(Purged { deleted, next })
+        Ok(Purged { deleted, reviewed, next })
     }
 
     async fn close(&self) {
