@@ -1,6 +1,8 @@
 //! What is asked of a store, and what it answers.
 
-use super::{ExecutionId, Identity, Limits, Micros, Owner, StoredResult, Step, StepName, Token, claim::Seen};
+use super::{
+    ExecutionId, Identity, Limits, Micros, Owner, Step, StepName, StoredResult, Token, claim::Seen,
+};
 
 /// A claim: become the owner of an execution that is not there yet, or read the one that is.
 #[derive(Clone, Debug, PartialEq, Eq)]

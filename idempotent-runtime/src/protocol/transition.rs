@@ -14,9 +14,11 @@ pub const REASON_LAPSED: &str = "the lease lapsed";
 /// Reason of an execution that used up its crashes.
 pub const REASON_CRASHES: &str = "more attempts ended without an outcome than max_crashes allows";
 /// Reason of an execution whose attempt ended within a step that must not be repeated.
-pub const REASON_BLIND: &str = "a step that runs at most once was started, and nobody knows whether it happened";
+pub const REASON_BLIND: &str =
+    "a step that runs at most once was started, and nobody knows whether it happened";
 /// Reason of a retryable execution that nobody came back for, with a step that was started.
-pub const REASON_ABANDONED: &str = "nobody came back for it, and a step was started and not recorded";
+pub const REASON_ABANDONED: &str =
+    "nobody came back for it, and a step was started and not recorded";
 
 /// When a lease that is granted or renewed at `now` ends, in an attempt that started at `started`.
 fn lease_end(limits: &Limits, started: Micros, now: Micros) -> Micros {
@@ -195,11 +197,9 @@ pub fn release(
         return (None, Written::Fenced);
     }
     let next = match request.to {
-        ReleaseTo::Retry { .. } if record.blind_steps > 0 => Record {
-            state: State::Review,
-            reason: Some(REASON_BLIND.to_owned()),
-            ..record.clone()
-        },
+        ReleaseTo::Retry { .. } if record.blind_steps > 0 => {
+            Record { state: State::Review, reason: Some(REASON_BLIND.to_owned()), ..record.clone() }
+        }
         ReleaseTo::Retry { delay_ms } => Record {
             state: State::Retryable,
             not_before: (delay_ms > 0).then(|| now.plus_ms(delay_ms)),
@@ -256,10 +256,9 @@ pub fn settle(
 ) -> (Option<Record>, Settled) {
     let about = |record: &&Record| match request.to {
         SettleTo::Reopen => record.state.is_finished(),
-        SettleTo::Retry
-        | SettleTo::Completed(_)
-        | SettleTo::Failed(_)
-        | SettleTo::Step { .. } => record.state == State::Review,
+        SettleTo::Retry | SettleTo::Completed(_) | SettleTo::Failed(_) | SettleTo::Step { .. } => {
+            record.state == State::Review
+        }
     };
     let Some(record) = record.filter(about).filter(|record| record.token == request.seen) else {
         return (None, Settled::Outrun);

@@ -1,7 +1,7 @@
 //! The store without a database: for tests, and for work that may be forgotten with the process.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

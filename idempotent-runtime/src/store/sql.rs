@@ -1,4 +1,4 @@
-//! What the SQL stores share: options, names, schema versions, and the way from columns to records.
+//! What the SQL stores share: options, names, schema versions, and the way from columns to records and steps.
 
 mod columns;
 mod names;
@@ -6,13 +6,15 @@ mod numbers;
 mod options;
 mod record;
 mod schema;
+mod step;
 
 #[cfg(test)]
 mod tests;
 
-pub(in crate::store) use columns::{EXECUTION, RECORD, list};
+pub(in crate::store) use columns::{EXECUTION, GRANTED, RECORD, STEP, list};
 pub(in crate::store) use names::Names;
 pub(in crate::store) use numbers::{MS_MAX, jittered, ms, ms_between, number, rows};
 pub(crate) use options::ConnectOptions;
 pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record};
-pub(in crate::store) use schema::{Migration, Stored, judge};
+pub(in crate::store) use schema::{Migration, Stored, check_columns, judge};
+pub(in crate::store) use step::step;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::store::sql::{EXECUTION, MS_MAX, Names, RECORD, list};
+use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 
 /// The statements, by what they do.
 pub(super) struct Queries {
@@ -69,11 +69,13 @@ impl Queries {
             )
             .into(),
             taken_over: format!(
-                "SELECT token, attempts, crashes FROM {t} WHERE id = $1 AND owner = $2 AND state = 1"
+                "SELECT {} FROM {t} e WHERE id = $1 AND owner = $2 AND state = 1",
+                list("e", GRANTED)
             )
             .into(),
             renew: renew(t).into(),
-            owned: format!("SELECT state FROM {t} WHERE id = $1 AND owner = $2 AND token = $3").into(),
+            owned: format!("SELECT state FROM {t} WHERE id = $1 AND owner = $2 AND token = $3")
+                .into(),
             complete: format!(
                 "UPDATE {t} SET state = $1, result = $2, result_format = $3, reason = $4,
                    done_at = clock_timestamp()
@@ -187,8 +189,9 @@ fn take_over(t: &str) -> String {
          WHERE e.id = n.id AND e.token = $8
            AND (e.state = 2 AND coalesce(e.not_before, '-infinity') <= n.now
                 OR e.state = 1 AND e.owner <> $2 AND e.lease_until < n.now)
-         RETURNING e.token, e.attempts, e.crashes",
-        token("n.now")
+         RETURNING {}",
+        token("n.now"),
+        list("e", GRANTED)
     )
 }
 

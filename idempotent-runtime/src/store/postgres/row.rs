@@ -72,6 +72,10 @@ impl Fields for Row<'_> {
         Ok(id.map(uuid::Uuid::into_bytes))
     }
 
+    fn boolean(&self, column: &'static str) -> Value<bool> {
+        Ok(self.0.try_get(column)?)
+    }
+
     fn bytes(&self, column: &'static str) -> Value<Vec<u8>> {
         Ok(self.0.try_get(column)?)
     }

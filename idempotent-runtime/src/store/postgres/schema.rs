@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::error::{Failure, at};
 use super::runner::{Db, Operation, Runner, begin};
-use crate::store::sql::{EXECUTION, Migration, Names, RECORD, Stored, judge};
+use crate::store::sql::{EXECUTION, Migration, Names, RECORD, STEP, Stored, check_columns, judge};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Processes that start at once migrate one after the other; released by the end of the transaction.
@@ -15,7 +15,7 @@ const LIMITS: [(&str, &str); 2] = [("lock_timeout", "60s"), ("statement_timeout"
 
 /// All steps, the oldest first.
 pub(super) fn migrations(names: &Names) -> Vec<Migration> {
-    let Names { execution, created_at_index, .. } = names;
+    let Names { execution, step, created_at_index, .. } = names;
     vec![Migration {
         version: 1,
         readable_by: 1,
@@ -36,6 +36,9 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
   not_before timestamptz,
   attempts bigint NOT NULL,
   crashes bigint NOT NULL,
+  generation bigint NOT NULL DEFAULT 0,
+  open_steps bigint NOT NULL DEFAULT 0,
+  blind_steps bigint NOT NULL DEFAULT 0,
   lease_ms bigint NOT NULL,
   max_runtime_ms bigint NOT NULL,
   crashes_max bigint NOT NULL,
@@ -51,6 +54,25 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
             ),
             // The only one: an index on state, lease or end would cost every completion its HOT update.
             format!("CREATE INDEX IF NOT EXISTS {created_at_index} ON {execution} (created_at)"),
+            // No foreign key: each entry would lock the execution's row, and heartbeats make that costly.
+            format!(
+                "CREATE TABLE IF NOT EXISTS {step} (
+  id uuid NOT NULL,
+  step text COLLATE \"C\" NOT NULL,
+  part text COLLATE \"C\" NOT NULL,
+  class smallint NOT NULL CHECK (class BETWEEN 1 AND 4),
+  reconciles boolean NOT NULL,
+  state smallint NOT NULL CHECK (state BETWEEN 1 AND 3),
+  generation bigint NOT NULL,
+  version bigint NOT NULL,
+  owner uuid NOT NULL,
+  started_at timestamptz NOT NULL,
+  alive_until timestamptz NOT NULL,
+  value bytea,
+  done_at timestamptz,
+  PRIMARY KEY (id, step, part)
+) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02)"
+            ),
         ],
     }]
 }
@@ -145,14 +167,10 @@ impl Operation for Check {
     async fn apply(&self, db: &mut Db<'_>) -> Result<(), Failure> {
         let names = &db.queries.names;
         judge(stored(db.connection, names).await?, &names.schema_version.replace('"', ""))?;
-        let columns = columns(db.connection, &names.execution).await?;
-        for needed in RECORD.iter().chain(EXECUTION) {
-            if !columns.iter().any(|column| column == needed) {
-                let table = &db.queries.table;
-                let text = format!("the table {table} has no column {needed}; run the migrations");
-                return Err(StoreError::new(StoreErrorKind::Schema, text).into());
-            }
-        }
+        let found = columns(db.connection, &names.execution).await?;
+        check_columns(&names.execution, &found, RECORD.iter().chain(EXECUTION))?;
+        let found = columns(db.connection, &names.step).await?;
+        check_columns(&names.step, &found, STEP.iter())?;
         Ok(())
     }
 }

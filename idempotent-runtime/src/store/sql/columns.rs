@@ -12,6 +12,9 @@ pub(in crate::store) const RECORD: &[&str] = &[
     "not_before",
     "attempts",
     "crashes",
+    "generation",
+    "open_steps",
+    "blind_steps",
     "lease_ms",
     "max_runtime_ms",
     "crashes_max",
@@ -26,6 +29,26 @@ pub(in crate::store) const RECORD: &[&str] = &[
 
 /// The columns of an execution beside those of its record.
 pub(in crate::store) const EXECUTION: &[&str] = &["namespace", "tenant", "handler", "key"];
+
+/// The columns of what an attempt was granted.
+pub(in crate::store) const GRANTED: &[&str] = &["token", "attempts", "crashes", "generation"];
+
+/// The columns of a step.
+pub(in crate::store) const STEP: &[&str] = &[
+    "id",
+    "step",
+    "part",
+    "class",
+    "reconciles",
+    "state",
+    "generation",
+    "version",
+    "owner",
+    "started_at",
+    "alive_until",
+    "value",
+    "done_at",
+];
 
 /// A select list of `columns`, each behind `alias` and a dot.
 pub(in crate::store) fn list(alias: &str, columns: &[&str]) -> String {

@@ -9,6 +9,8 @@ const IDENTIFIER_BYTES_MAX: usize = 48;
 pub(in crate::store) struct Names {
     /// The table of executions.
     pub(in crate::store) execution: String,
+    /// The table of steps.
+    pub(in crate::store) step: String,
     /// The table of the schema's version.
     pub(in crate::store) schema_version: String,
     /// The index on the time of creation; never qualified.
@@ -30,6 +32,7 @@ impl Names {
         };
         Ok(Self {
             execution: qualified("execution"),
+            step: qualified("step"),
             schema_version: qualified("schema"),
             created_at_index: format!("\"{prefix}execution_created\""),
             namespace,

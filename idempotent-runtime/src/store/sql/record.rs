@@ -8,7 +8,7 @@ use crate::protocol::{
 };
 use crate::store::{Cursor, Execution, StoreError, StoreErrorKind};
 
-type Value<T> = Result<Option<T>, Box<dyn StdError + Send + Sync>>;
+pub(super) type Value<T> = Result<Option<T>, Box<dyn StdError + Send + Sync>>;
 
 /// A row of a driver: the value of a column, or `None` where it is NULL.
 pub(in crate::store) trait Fields {
@@ -18,6 +18,8 @@ pub(in crate::store) trait Fields {
     fn instant(&self, column: &'static str) -> Value<i64>;
     /// An identifier of 16 bytes.
     fn id(&self, column: &'static str) -> Value<[u8; 16]>;
+    /// Yes or no.
+    fn boolean(&self, column: &'static str) -> Value<bool>;
     /// Bytes.
     fn bytes(&self, column: &'static str) -> Value<Vec<u8>>;
     /// Text.
@@ -25,17 +27,24 @@ pub(in crate::store) trait Fields {
 }
 
 /// A row with what a message about it names.
-struct Reader<'a, F> {
-    fields: &'a F,
-    table: &'a str,
-    id: Option<ExecutionId>,
+pub(super) struct Reader<'a, F> {
+    pub(super) fields: &'a F,
+    pub(super) table: &'a str,
+    pub(super) id: Option<ExecutionId>,
+    /// The step, where it is one's row. Its part may be of the payload, and is not named.
+    pub(super) step: Option<&'a str>,
 }
 
-impl<F: Fields> Reader<'_, F> {
-    fn corrupt(&self, column: &str, what: impl std::fmt::Display) -> StoreError {
-        let row = match self.id {
-            Some(id) => format!("row {id}"),
-            None => "a row".to_owned(),
+impl<'a, F: Fields> Reader<'a, F> {
+    pub(super) fn new(fields: &'a F, table: &'a str, id: Option<ExecutionId>) -> Self {
+        Self { fields, table, id, step: None }
+    }
+
+    pub(super) fn corrupt(&self, column: &str, what: impl std::fmt::Display) -> StoreError {
+        let row = match (self.id, self.step) {
+            (Some(id), Some(step)) => format!("row {id}, step {step:?}"),
+            (Some(id), None) => format!("row {id}"),
+            (None, _) => "a row".to_owned(),
         };
         StoreError::new(
             StoreErrorKind::Corrupt,
@@ -43,33 +52,44 @@ impl<F: Fields> Reader<'_, F> {
         )
     }
 
-    fn optional<T>(&self, column: &'static str, value: Value<T>) -> Result<Option<T>, StoreError> {
+    pub(super) fn optional<T>(
+        &self,
+        column: &'static str,
+        value: Value<T>,
+    ) -> Result<Option<T>, StoreError> {
         value.map_err(|error| self.corrupt(column, format_args!("unreadable: {error}")))
     }
 
-    fn required<T>(&self, column: &'static str, value: Value<T>) -> Result<T, StoreError> {
+    pub(super) fn required<T>(
+        &self,
+        column: &'static str,
+        value: Value<T>,
+    ) -> Result<T, StoreError> {
         self.optional(column, value)?.ok_or_else(|| self.corrupt(column, "unexpected NULL"))
     }
 
-    fn integer<N: TryFrom<i64>>(&self, column: &'static str) -> Result<N, StoreError> {
+    pub(super) fn integer<N: TryFrom<i64>>(&self, column: &'static str) -> Result<N, StoreError> {
         let stored = self.required(column, self.fields.integer(column))?;
         N::try_from(stored)
             .map_err(|_| self.corrupt(column, format_args!("{stored} is out of range")))
     }
 
-    fn instant(&self, column: &'static str) -> Result<Micros, StoreError> {
+    pub(super) fn instant(&self, column: &'static str) -> Result<Micros, StoreError> {
         self.required(column, self.fields.instant(column)).map(Micros)
     }
 
-    fn instant_or_null(&self, column: &'static str) -> Result<Option<Micros>, StoreError> {
+    pub(super) fn instant_or_null(
+        &self,
+        column: &'static str,
+    ) -> Result<Option<Micros>, StoreError> {
         Ok(self.optional(column, self.fields.instant(column))?.map(Micros))
     }
 
-    fn id(&self, column: &'static str) -> Result<[u8; 16], StoreError> {
+    pub(super) fn id(&self, column: &'static str) -> Result<[u8; 16], StoreError> {
         self.required(column, self.fields.id(column))
     }
 
-    fn text(&self, column: &'static str) -> Result<String, StoreError> {
+    pub(super) fn text(&self, column: &'static str) -> Result<String, StoreError> {
         self.required(column, self.fields.text(column))
     }
 
@@ -119,7 +139,7 @@ impl<F: Fields> Reader<'_, F> {
 
 /// Reads the columns of [`RECORD`](super::RECORD).
 pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Record, StoreError> {
-    let mut row = Reader { fields, table, id: None };
+    let mut row = Reader::new(fields, table, None);
     let id = ExecutionId(row.id("id")?);
     row.id = Some(id);
     let state = row.state()?;
@@ -139,6 +159,9 @@ pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Reco
         not_before: row.instant_or_null("not_before")?,
         attempts: row.integer("attempts")?,
         crashes: row.integer("crashes")?,
+        generation: row.integer("generation")?,
+        open_steps: row.integer("open_steps")?,
+        blind_steps: row.integer("blind_steps")?,
         limits: Limits {
             lease_ms: row.integer("lease_ms")?,
             max_runtime_ms: row.integer("max_runtime_ms")?,
@@ -160,7 +183,7 @@ pub(in crate::store) fn execution(
     now: Micros,
 ) -> Result<Execution, StoreError> {
     let record = record(fields, table)?;
-    let row = Reader { fields, table, id: Some(record.id) };
+    let row = Reader::new(fields, table, Some(record.id));
     let identity = Identity {
         namespace: row.text("namespace")?,
         tenant: row.text("tenant")?,
@@ -170,23 +193,24 @@ pub(in crate::store) fn execution(
     Ok(Execution { identity, record, now })
 }
 
-/// Reads `token`, `attempts` and `crashes` of the execution `id`.
+/// Reads the columns of [`GRANTED`](super::GRANTED) of the execution `id`.
 pub(in crate::store) fn granted(
     fields: &impl Fields,
     table: &str,
     id: ExecutionId,
 ) -> Result<Granted, StoreError> {
-    let row = Reader { fields, table, id: Some(id) };
+    let row = Reader::new(fields, table, Some(id));
     Ok(Granted {
         token: Token(row.integer("token")?),
         attempts: row.integer("attempts")?,
         crashes: row.integer("crashes")?,
+        generation: row.integer("generation")?,
     })
 }
 
 /// Reads `created_at` and `id`.
 pub(in crate::store) fn cursor(fields: &impl Fields, table: &str) -> Result<Cursor, StoreError> {
-    let row = Reader { fields, table, id: None };
+    let row = Reader::new(fields, table, None);
     Ok(Cursor { created_at: row.instant("created_at")?, id: ExecutionId(row.id("id")?) })
 }
 
@@ -196,6 +220,6 @@ pub(in crate::store) fn lapsed(
     table: &str,
 ) -> Result<(Cursor, String, State), StoreError> {
     let cursor = cursor(fields, table)?;
-    let row = Reader { fields, table, id: Some(cursor.id) };
+    let row = Reader::new(fields, table, Some(cursor.id));
     Ok((cursor, row.text("handler")?, row.state()?))
 }

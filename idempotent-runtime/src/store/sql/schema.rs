@@ -44,3 +44,18 @@ pub(in crate::store) fn judge(stored: Option<Stored>, table: &str) -> Result<(),
     };
     Err(StoreError::new(StoreErrorKind::Schema, text))
 }
+
+/// Whether a table has the columns that are read of it. `table` is the name as it is spelled in statements.
+pub(in crate::store) fn check_columns<'a>(
+    table: &str,
+    found: &[String],
+    needed: impl IntoIterator<Item = &'a &'a str>,
+) -> Result<(), StoreError> {
+    let Some(missing) = needed.into_iter().find(|needed| !found.iter().any(|name| name == *needed))
+    else {
+        return Ok(());
+    };
+    let table = table.replace('"', "");
+    let text = format!("the table {table} has no column {missing}; run the migrations");
+    Err(StoreError::new(StoreErrorKind::Schema, text))
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::store::sql::{EXECUTION, MS_MAX, Names, RECORD, list};
+use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 
 /// The statements, by what they do. `?1` is the store's time wherever it matters.
 pub(super) struct Queries {
@@ -61,7 +61,8 @@ impl Queries {
             )
             .into(),
             taken_over: format!(
-                "SELECT token, attempts, crashes FROM {t} WHERE id = ?1 AND owner = ?2 AND state = 1"
+                "SELECT {} FROM {t} e WHERE id = ?1 AND owner = ?2 AND state = 1",
+                list("e", GRANTED)
             )
             .into(),
             renew: format!(
@@ -69,7 +70,8 @@ impl Queries {
                  WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state = 1 AND {ends} > ?1"
             )
             .into(),
-            owned: format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3").into(),
+            owned: format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3")
+                .into(),
             complete: complete(t).into(),
             release: format!(
                 "UPDATE {t} SET state = ?1, not_before = coalesce(?2, not_before), reason = ?3
@@ -136,6 +138,7 @@ fn claim(t: &str) -> String {
 }
 
 fn take_over(t: &str) -> String {
+    let granted = GRANTED.join(", ");
     format!(
         "UPDATE {t} SET version = ?2, state = 1, owner = ?3, token = max(token + 1, ?1),
            lease_until = ?1 + min(?4, ?5) * 1000, attempt_started_at = ?1, not_before = NULL,
@@ -144,7 +147,7 @@ fn take_over(t: &str) -> String {
          WHERE id = ?8 AND token = ?9
            AND (state = 2 AND coalesce(not_before, ?1) <= ?1
                 OR state = 1 AND owner <> ?3 AND lease_until < ?1)
-         RETURNING token, attempts, crashes"
+         RETURNING {granted}"
     )
 }
 

@@ -28,6 +28,10 @@ impl Fields for Row<'_> {
         Ok(Some(id.map_err(|_| format!("{} bytes instead of 16", bytes.len()))?))
     }
 
+    fn boolean(&self, column: &'static str) -> Value<bool> {
+        Ok(self.0.try_get(column)?)
+    }
+
     fn bytes(&self, column: &'static str) -> Value<Vec<u8>> {
         Ok(self.0.try_get(column)?)
     }

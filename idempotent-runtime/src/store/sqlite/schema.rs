@@ -5,12 +5,12 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use super::error::failed;
 use super::queries::Queries;
 use super::runner::{Db, Operation};
-use crate::store::sql::{EXECUTION, Migration, Names, RECORD, Stored, judge};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::sql::{EXECUTION, Migration, Names, RECORD, STEP, Stored, check_columns, judge};
+use crate::store::StoreError;
 
 /// All steps, the oldest first.
 pub(super) fn migrations(names: &Names) -> Vec<Migration> {
-    let Names { execution, created_at_index, .. } = names;
+    let Names { execution, step, created_at_index, .. } = names;
     vec![Migration {
         version: 1,
         readable_by: 1,
@@ -31,6 +31,9 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
   not_before INTEGER,
   attempts INTEGER NOT NULL,
   crashes INTEGER NOT NULL,
+  generation INTEGER NOT NULL DEFAULT 0,
+  open_steps INTEGER NOT NULL DEFAULT 0,
+  blind_steps INTEGER NOT NULL DEFAULT 0,
   lease_ms INTEGER NOT NULL,
   max_runtime_ms INTEGER NOT NULL,
   crashes_max INTEGER NOT NULL,
@@ -45,6 +48,25 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
 ) STRICT"
             ),
             format!("CREATE INDEX IF NOT EXISTS {created_at_index} ON {execution} (created_at)"),
+            // One tree, in the order of the names: a step that is recorded writes one page, a journal is read in a row.
+            format!(
+                "CREATE TABLE IF NOT EXISTS {step} (
+  id BLOB NOT NULL CHECK (length(id) = 16),
+  step TEXT NOT NULL,
+  part TEXT NOT NULL,
+  class INTEGER NOT NULL CHECK (class BETWEEN 1 AND 4),
+  reconciles INTEGER NOT NULL CHECK (reconciles IN (0, 1)),
+  state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 3),
+  generation INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  owner BLOB NOT NULL,
+  started_at INTEGER NOT NULL,
+  alive_until INTEGER NOT NULL,
+  value BLOB,
+  done_at INTEGER,
+  PRIMARY KEY (id, step, part)
+) STRICT, WITHOUT ROWID"
+            ),
         ],
     }]
 }
@@ -137,15 +159,11 @@ pub(super) async fn check(
     queries: &Queries,
 ) -> Result<(), StoreError> {
     judge(stored(connection, queries).await?, &queries.names.schema_version.replace('"', ""))?;
-    let columns = columns(connection, &queries.table).await?;
-    for needed in RECORD.iter().chain(EXECUTION) {
-        if !columns.iter().any(|column| column == needed) {
-            let text =
-                format!("the table {} has no column {needed}; run the migrations", queries.table);
-            return Err(StoreError::new(StoreErrorKind::Schema, text));
-        }
-    }
-    Ok(())
+    let Names { execution, step, .. } = &queries.names;
+    let found = columns(connection, &queries.table).await?;
+    check_columns(execution, &found, RECORD.iter().chain(EXECUTION))?;
+    let found = columns(connection, &step.replace('"', "")).await?;
+    check_columns(step, &found, STEP.iter())
 }
 
 async fn columns(
