@@ -1,6 +1,6 @@
-//! The pinned hashes: an execution's id, and the keys that providers are given.
+//! The pinned hashes: an execution's id, the keys that providers are given, and the ids of messages.
 //!
-//! Both are pinned for ever by golden vectors: another id would run every operation again, another provider
+//! All are pinned for ever by golden vectors: another id would run every operation again, another provider
 //! key would charge every card again.
 
 use std::fmt;
@@ -8,10 +8,12 @@ use std::ops::Deref;
 
 use sha2::{Digest, Sha256};
 
-use crate::protocol::ExecutionId;
+use crate::protocol::{ExecutionId, MessageId};
 
 /// First byte of each hashed identity; another would mean another format.
 const FORMAT: u8 = 1;
+/// As [`FORMAT`], of a message's id.
+const MESSAGE_FORMAT: u8 = 2;
 
 /// SHA-256(0x01 ‖ namespace ‖ tenant ‖ handler ‖ key)[..16], each part behind its length as u32 big-endian.
 pub(crate) fn execution_id(namespace: &str, tenant: &str, handler: &str, key: &str) -> ExecutionId {
@@ -38,6 +40,17 @@ pub(crate) fn provider_key(
     let mut text = [0; ProviderKey::LEN];
     uuid.hyphenated().encode_lower(&mut text);
     ProviderKey(text)
+}
+
+/// SHA-256(0x02 ‖ id ‖ generation as u32 ‖ n as u32)[..16], the id length-prefixed, with the bits of a UUIDv5.
+///
+/// The first byte keeps it apart from every provider key of the same execution.
+pub(crate) fn message_id(id: &ExecutionId, generation: u32, n: u32) -> MessageId {
+    let mut hash = Sha256::new_with_prefix([MESSAGE_FORMAT]);
+    part_into(&mut hash, &id.0);
+    hash.update(generation.to_be_bytes());
+    hash.update(n.to_be_bytes());
+    MessageId(uuid::Builder::from_sha1_bytes(first_16(hash)).into_uuid().into_bytes())
 }
 
 fn part_into(hash: &mut Sha256, part: &[u8]) {

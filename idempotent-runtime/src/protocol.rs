@@ -5,7 +5,9 @@
 //! the two.
 
 mod claim;
+mod delivery;
 mod fingerprint;
+mod message;
 mod record;
 mod request;
 mod step;
@@ -13,7 +15,15 @@ mod token;
 mod transition;
 
 pub use claim::{Decision, Seen, decide};
+pub use delivery::{
+    REASON_DELIVERY_LAPSED, claim_message, claimed_before, decide_message, end_delivery,
+    holds_back, message_expired, renew_message, send,
+};
 pub(crate) use fingerprint::{Comparison, Entry, compare};
+pub use message::{
+    DecideTo, DeliveryEnd, DeliveryEndTo, Message, MessageClaim, MessageDecision, MessageId,
+    MessageListing, MessageRecord, MessageRenewal, MessageState, MessagesClaimed, TopicCount,
+};
 pub use record::{
     ExecutionId, Identity, Limits, Micros, Owner, Record, ResultFormat, State, StoredResult,
 };

@@ -6,6 +6,7 @@
 
 mod error;
 mod memory;
+mod messages;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -20,6 +21,7 @@ use async_trait::async_trait;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
+pub use messages::{Messages, Wakeups};
 
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal, Renewed,
@@ -125,7 +127,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Reaped, StoreError>;
 
     /// Examines at most `rows_max` executions in the order of their creation, starting behind `after`, and
-    /// deletes the expired ones among them with their journals, and sends the abandoned ones to review. Rows that are
+    /// deletes the expired ones among them with their journals and messages, but those with an undelivered message,
+    /// and sends the abandoned ones to review. Rows that are
     /// locked are passed over.
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError>;
 

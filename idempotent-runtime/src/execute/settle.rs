@@ -24,6 +24,7 @@ pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<
             token: attempt.token,
             failed,
             result,
+            messages: Vec::new(),
         };
         let answer = loop {
             match claim.runtime().store().complete(slice::from_ref(&completion)).await {

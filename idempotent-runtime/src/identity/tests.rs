@@ -1,7 +1,7 @@
 //! Golden vectors, made by an independent implementation (Python's hashlib and uuid). They pin ids and provider keys for ever: if one of these fails, the change would run every
 //! stored operation again, or charge every card again. Do not edit them.
 
-use super::{execution_id, provider_key};
+use super::{execution_id, message_id, provider_key};
 use crate::protocol::ExecutionId;
 
 fn id(parts: [&str; 4]) -> String {
@@ -52,4 +52,16 @@ fn parts_of_an_identity_do_not_run_together() {
     assert_ne!(id(["ab", "c", "h", "k"]), id(["a", "bc", "h", "k"]));
     assert_ne!(id(["a", "", "b", "k"]), id(["a", "b", "", "k"]));
     assert_ne!(id(["a", "b", "c", "d"]), id(["a", "b", "cd", ""]));
+}
+
+#[test]
+fn message_ids_are_pinned() {
+    let id = ExecutionId([
+        0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE,
+        0xFF,
+    ]);
+    let message = |generation, n| message_id(&id, generation, n).to_string();
+    assert_eq!(message(0, 0), "74825aa2-2406-5c8d-96d0-d9737aca53b2");
+    assert_eq!(message(0, 1), "3d89445c-c191-5a29-a2a9-edec2ac28410");
+    assert_eq!(message(1, 0), "9a39e7d3-91f8-5c99-9e1e-e66ee9c24d66");
 }

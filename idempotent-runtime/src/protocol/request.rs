@@ -1,7 +1,8 @@
 //! What is asked of a store, and what it answers.
 
 use super::{
-    ExecutionId, Identity, Limits, Micros, Owner, Step, StepName, StoredResult, Token, claim::Seen,
+    ExecutionId, Identity, Limits, Message, Micros, Owner, Step, StepName, StoredResult, Token,
+    claim::Seen,
 };
 
 /// A claim: become the owner of an execution that is not there yet, or read the one that is.
@@ -127,6 +128,16 @@ pub struct Completion {
     pub failed: bool,
     /// The outcome.
     pub result: StoredResult,
+    /// Messages for the outbox, written in the same commit; a terminal error sends none.
+    pub messages: Vec<Message>,
+}
+
+impl Completion {
+    /// The messages to write: none with a terminal error.
+    #[must_use]
+    pub fn sent(&self) -> &[Message] {
+        if self.failed { &[] } else { &self.messages }
+    }
 }
 
 /// Give up an attempt without an outcome.

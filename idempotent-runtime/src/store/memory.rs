@@ -1,5 +1,7 @@
 //! The store without a database: for tests, and for work that may be forgotten with the process.
 
+mod outbox;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +44,7 @@ struct Rows {
     /// Boxed, so that a map that grows moves pointers.
     executions: HashMap<ExecutionId, Box<Row>>,
     by_creation: BTreeSet<Cursor>,
+    outbox: outbox::Outbox,
 }
 
 #[derive(Debug)]
@@ -50,6 +53,8 @@ struct Row {
     record: Record,
     /// Boxed: most executions have no steps.
     journal: Option<Box<BTreeMap<StepName, Step>>>,
+    /// The places of its messages; those that are purged stay listed.
+    messages: Vec<i64>,
 }
 
 impl Row {
@@ -194,7 +199,7 @@ impl Store for Memory {
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
         let mut rows = self.rows()?;
-        let Rows { executions, by_creation } = &mut *rows;
+        let Rows { executions, by_creation, .. } = &mut *rows;
         let now = self.now();
         let mut answers = Vec::with_capacity(claims.len());
         for claim in claims {
@@ -205,7 +210,12 @@ impl Store for Memory {
                     if let Some(record) = write {
                         by_creation.insert(Cursor { created_at: now, id: claim.id });
                         let identity = claim.identity.clone();
-                        place.insert(Box::new(Row { identity, record, journal: None }));
+                        place.insert(Box::new(Row {
+                            identity,
+                            record,
+                            journal: None,
+                            messages: Vec::new(),
+                        }));
                     }
                     answer
                 }
@@ -235,7 +245,21 @@ impl Store for Memory {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
-        self.each(completions, |request| request.id, protocol::complete)
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let Rows { executions, outbox, .. } = &mut *rows;
+        let answers = completions.iter().map(|request| {
+            let row = executions.get_mut(&request.id);
+            let record = row.as_deref().map(|row| &row.record);
+            let (write, answer) = protocol::complete(record, request, now);
+            if let (Some(row), Some(write)) = (row, write) {
+                row.record = write;
+                let namespace = &row.identity.namespace;
+                row.messages.extend(outbox.commit(request.sent(), request.id, namespace, now));
+            }
+            answer
+        });
+        Ok(answers.collect())
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
@@ -328,15 +352,18 @@ impl Store for Memory {
         let now = self.now();
         let (ids, next) = Self::sweep(&rows, after, Micros(i64::MIN), rows_max);
         let (mut deleted, mut reviewed) = (0, 0);
+        let Rows { executions, by_creation, outbox } = &mut *rows;
         for id in ids {
-            let Some(row) = rows.executions.get_mut(&id) else { continue };
+            let Some(row) = executions.get_mut(&id) else { continue };
             if let Some(abandoned) = protocol::abandoned(&row.record, now) {
                 row.record = abandoned;
                 reviewed += 1;
-            } else if protocol::expired(&row.record, now) {
+            } else if protocol::expired(&row.record, now) && !outbox.any_undelivered(&row.messages)
+            {
+                outbox.delete(&row.messages);
                 let cursor = Cursor { created_at: row.record.created_at, id };
-                rows.executions.remove(&id);
-                rows.by_creation.remove(&cursor);
+                executions.remove(&id);
+                by_creation.remove(&cursor);
                 deleted += 1;
             }
         }

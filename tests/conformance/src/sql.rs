@@ -56,6 +56,7 @@ pub fn completion(n: u8, granted: Granted) -> Completion {
         token: granted.token,
         failed: false,
         result: StoredResult::Json(b"\"paid\"".to_vec()),
+        messages: Vec::new(),
     }
 }
 

@@ -103,6 +103,7 @@ fn completion(id: u8, owner: u8, token: Token) -> Completion {
         token,
         failed: false,
         result: StoredResult::Json(b"\"\\u0000\"".to_vec()),
+        messages: Vec::new(),
     }
 }
 

@@ -95,6 +95,7 @@ impl Attempt {
             token: self.token,
             failed: false,
             result: json(text),
+            messages: Vec::new(),
         }
     }
 

@@ -160,6 +160,7 @@ impl<'a> Run<'a> {
                     token,
                     failed: complete.failed,
                     result: result.clone(),
+                    messages: Vec::new(),
                 })
             })
             .collect();
