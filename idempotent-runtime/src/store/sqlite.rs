@@ -8,6 +8,8 @@ mod queries;
 mod row;
 mod runner;
 mod schema;
+mod settle;
+mod step;
 mod sweep;
 
 #[cfg(test)]
@@ -23,12 +25,13 @@ use super::sql::{self, ConnectOptions, Names};
 use super::{Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind};
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Micros, Release, Renewal, Renewed, Seen, Settled,
-    Settlement, TakeOver, TakenOver, Written,
+    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use execution::Items;
 use lane::Lane;
 use queries::Queries;
 use runner::{Operation, Writer};
+use step::Unstarted;
 
 /// Keeps executions in a SQLite file.
 pub struct Sqlite {
@@ -212,6 +215,40 @@ impl Store for Sqlite {
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         self.write(Items(settlements.to_vec())).await
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.write(Items(starts.to_vec())).await
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.check_open()?;
+        let Shared { options, queries, .. } = &*self.shared;
+        if let [record] = records
+            && let Some(unstarted) = Unstarted::new(record)
+            && let Some(lane) = self.lane()
+            && let Some(done) = lane.run(&unstarted, queries, &*options.clock).await
+        {
+            return Ok(vec![done?]);
+        }
+        self.write(Items(records.to_vec())).await
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        let mut reader = self.reader().await?;
+        let mut journals = Vec::with_capacity(ids.len());
+        for id in ids {
+            let rows = sqlx::query(Queries::sql(&self.shared.queries.journal))
+                .bind(id.0.as_slice())
+                .fetch_all(&mut *reader)
+                .await;
+            let rows = match rows {
+                Ok(rows) => rows,
+                Err(error) => return Err(self.explain(error, "to read a journal").await),
+            };
+            journals.push(step::journal(&rows, &self.shared.queries)?);
+        }
+        Ok(journals)
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {

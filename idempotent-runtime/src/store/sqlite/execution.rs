@@ -1,18 +1,19 @@
 //! The operations on single executions, run by the writer.
 
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteArguments;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 
 use super::error::failed;
 use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
+use super::step::journal;
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_CRASHES, Release,
-    ReleaseTo, Renewal, Renewed, ResultFormat, Seen, SettleTo, Settled, Settlement, State,
-    StoredResult, TakeOver, TakenOver, Target, Token, Written,
+    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_BLIND, REASON_CRASHES,
+    Record, Release, ReleaseTo, Renewal, Renewed, ResultFormat, Seen, State, StoredResult,
+    TakeOver, TakenOver, Target, Token, Written,
 };
-use crate::store::sql::{self, ms, ms_between, number};
+use crate::store::sql::{self, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A batch of requests, each answered in its place.
@@ -22,6 +23,11 @@ pub(super) struct Items<T>(pub(super) Vec<T>);
 pub(super) trait Item: Send + Sync {
     /// Its answer.
     type Answer: Send + 'static;
+
+    /// Whether it writes one row at most, and reads nothing that must be of the same moment.
+    fn is_single(&self) -> bool {
+        true
+    }
 
     /// Runs it; running it again is safe.
     fn apply(
@@ -34,7 +40,7 @@ impl<T: Item + 'static> Operation for Items<T> {
     type Answer = Vec<T::Answer>;
 
     fn is_single(&self) -> bool {
-        self.0.len() == 1
+        matches!(&self.0[..], [item] if item.is_single())
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, StoreError> {
@@ -46,9 +52,9 @@ impl<T: Item + 'static> Operation for Items<T> {
     }
 }
 
-type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, SqliteArguments>;
+pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, SqliteArguments>;
 
-async fn changed(
+pub(super) async fn changed(
     connection: &mut SqliteConnection,
     what: &str,
     query: Query<'_>,
@@ -80,12 +86,13 @@ impl Item for Claim {
                 .bind(ms(self.limits.retain_ms))
                 .bind(&self.fingerprint);
             if changed(db.connection, "to claim", query).await? {
-                let granted = Granted { token: Token::first(now), attempts: 1, crashes: 0 };
+                let token = Token::first(now);
+                let granted = Granted { token, attempts: 1, crashes: 0, generation: 0 };
                 return Ok(Claimed::Granted(granted));
             }
         }
-        match seen(db, self.id, now).await? {
-            Some(found) => Ok(found),
+        match record(db, self.id, "to claim").await? {
+            Some(record) => Ok(found(record, now)),
             None if too_old => Ok(Claimed::TooOld),
             // Another process deleted it in between; the writer now tries again under the lock.
             None => Err(StoreError::new(StoreErrorKind::Busy, "sqlite: the row came and went")),
@@ -94,19 +101,22 @@ impl Item for Claim {
 }
 
 /// What a claim finds that is there.
-async fn seen(
+fn found(record: Record, now: Micros) -> Claimed {
+    Claimed::Found(Box::new(Seen { record, now }))
+}
+
+/// The record of an execution.
+pub(super) async fn record(
     db: &mut Db<'_>,
     id: ExecutionId,
-    now: Micros,
-) -> Result<Option<Claimed>, StoreError> {
+    what: &str,
+) -> Result<Option<Record>, StoreError> {
     let row = sqlx::query(Queries::sql(&db.queries.record))
         .bind(id.0.as_slice())
         .fetch_optional(&mut *db.connection)
         .await
-        .map_err(|error| failed("to claim", error))?;
-    let Some(row) = row else { return Ok(None) };
-    let record = sql::record(&Row(&row), &db.queries.table)?;
-    Ok(Some(Claimed::Found(Box::new(Seen { record, now }))))
+        .map_err(|error| failed(what, error))?;
+    row.map(|row| sql::record(&Row(&row), &db.queries.table)).transpose()
 }
 
 /// A claim that looks before it inserts, so that a replay takes no lock.
@@ -117,8 +127,8 @@ impl Item for Look<'_> {
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, StoreError> {
         let now = db.now();
-        match seen(db, self.0.id, now).await? {
-            Some(found) => Ok(found),
+        match record(db, self.0.id, "to claim").await? {
+            Some(record) => Ok(found(record, now)),
             None => self.0.apply(db).await,
         }
     }
@@ -127,38 +137,32 @@ impl Item for Look<'_> {
 impl Item for TakeOver {
     type Answer = TakenOver;
 
+    /// The journal is that of the moment in which it was taken over.
+    fn is_single(&self) -> bool {
+        false
+    }
+
     async fn apply(&self, db: &mut Db<'_>) -> Result<TakenOver, StoreError> {
         let now = db.now();
-        if self.target == Target::Review {
-            let query = sqlx::query(Queries::sql(&db.queries.take_over_review))
-                .bind(now.0)
-                .bind(REASON_CRASHES)
-                .bind(self.id.0.as_slice())
-                .bind(self.seen.0)
-                .bind(self.owner.0.as_slice());
-            if changed(db.connection, "to take over", query).await? {
-                return Ok(TakenOver::Reviewed);
-            }
-        } else {
-            // All rows, of which there is one: a statement that is left before its end commits unseen, and where it
-            // cannot, nobody is told.
-            let rows = sqlx::query(Queries::sql(&db.queries.take_over))
-                .bind(now.0)
-                .bind(number(self.version))
-                .bind(self.owner.0.as_slice())
-                .bind(ms(self.limits.lease_ms))
-                .bind(ms(self.limits.max_runtime_ms))
-                .bind(number(self.limits.crashes_max))
-                .bind(ms(self.limits.retain_ms))
-                .bind(self.id.0.as_slice())
-                .bind(self.seen.0)
-                .fetch_all(&mut *db.connection)
-                .await
-                .map_err(|error| failed("to take over", error))?;
-            if let Some(row) = rows.first() {
-                let granted = sql::granted(&Row(row), &db.queries.table, self.id)?;
-                return Ok(TakenOver::Granted(granted));
-            }
+        let taken = match self.target {
+            Target::Run => self.run(db, now).await?,
+            Target::Review => None,
+        };
+        if let Some(taken) = taken {
+            return Ok(taken);
+        }
+        let (statement, reason) = match self.target {
+            Target::Run => (&db.queries.take_over_blind, REASON_BLIND),
+            Target::Review => (&db.queries.take_over_review, REASON_CRASHES),
+        };
+        let review = sqlx::query(Queries::sql(statement))
+            .bind(now.0)
+            .bind(reason)
+            .bind(self.id.0.as_slice())
+            .bind(self.seen.0)
+            .bind(self.owner.0.as_slice());
+        if changed(db.connection, "to take over", review).await? {
+            return Ok(TakenOver::Reviewed);
         }
         let own = sqlx::query(Queries::sql(&db.queries.taken_over))
             .bind(self.id.0.as_slice())
@@ -167,12 +171,50 @@ impl Item for TakeOver {
             .await
             .map_err(|error| failed("to take over", error))?;
         match own {
-            Some(row) => {
-                Ok(TakenOver::Granted(sql::granted(&Row(&row), &db.queries.table, self.id)?))
-            }
+            Some(row) => taken_over(db, self.id, &row, now).await,
             None => Ok(TakenOver::Outrun),
         }
     }
+}
+
+impl TakeOver {
+    /// Takes over what is due, or has lapsed outside of any step that must not be repeated.
+    async fn run(&self, db: &mut Db<'_>, now: Micros) -> Result<Option<TakenOver>, StoreError> {
+        // All rows, of which there is one: a statement that is left before its end commits unseen, and where it
+        // cannot, nobody is told.
+        let rows = sqlx::query(Queries::sql(&db.queries.take_over))
+            .bind(now.0)
+            .bind(number(self.version))
+            .bind(self.owner.0.as_slice())
+            .bind(ms(self.limits.lease_ms))
+            .bind(ms(self.limits.max_runtime_ms))
+            .bind(number(self.limits.crashes_max))
+            .bind(ms(self.limits.retain_ms))
+            .bind(self.id.0.as_slice())
+            .bind(self.seen.0)
+            .fetch_all(&mut *db.connection)
+            .await
+            .map_err(|error| failed("to take over", error))?;
+        match rows.first() {
+            Some(row) => taken_over(db, self.id, row, now).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+async fn taken_over(
+    db: &mut Db<'_>,
+    id: ExecutionId,
+    row: &SqliteRow,
+    now: Micros,
+) -> Result<TakenOver, StoreError> {
+    let granted = sql::granted(&Row(row), &db.queries.table, id)?;
+    let rows = sqlx::query(Queries::sql(&db.queries.journal))
+        .bind(id.0.as_slice())
+        .fetch_all(&mut *db.connection)
+        .await
+        .map_err(|error| failed("to read a journal", error))?;
+    Ok(TakenOver::Granted { granted, journal: journal(&rows, db.queries)?, now })
 }
 
 /// The state of an execution that still has this owner and token.
@@ -244,18 +286,21 @@ impl Item for Release {
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
         let now = db.now();
-        let release = |state: State, not_before: Option<i64>| {
-            sqlx::query(Queries::sql(&db.queries.release)).bind(state.stored()).bind(not_before)
-        };
         let query = match self.to {
             ReleaseTo::Retry { delay_ms } => {
                 let not_before = (delay_ms > 0).then(|| now.0.saturating_add(ms(delay_ms) * 1_000));
-                release(State::Retryable, not_before).bind(&self.reason)
+                sqlx::query(Queries::sql(&db.queries.release))
+                    .bind(not_before)
+                    .bind(&self.reason)
+                    .bind(REASON_BLIND)
             }
-            ReleaseTo::Review => release(State::Review, None).bind(&self.reason),
             ReleaseTo::Crash => sqlx::query(Queries::sql(&db.queries.release_crash))
                 .bind(&self.reason)
-                .bind(REASON_CRASHES),
+                .bind(REASON_CRASHES)
+                .bind(REASON_BLIND),
+            ReleaseTo::Review => {
+                sqlx::query(Queries::sql(&db.queries.release_review)).bind(&self.reason)
+            }
         };
         let query =
             query.bind(self.id.0.as_slice()).bind(self.owner.0.as_slice()).bind(self.token.0);
@@ -265,43 +310,6 @@ impl Item for Release {
         Ok(match owned(db, self.id, self.owner, self.token).await? {
             Some(State::Retryable | State::Review) => Written::Done,
             _ => Written::Fenced,
-        })
-    }
-}
-
-impl Item for Settlement {
-    type Answer = Settled;
-
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Settled, StoreError> {
-        let now = db.now();
-        let result = |state: State, json| {
-            sqlx::query(Queries::sql(&db.queries.settle_result))
-                .bind(now.0)
-                .bind(state.stored())
-                .bind(json)
-        };
-        let query = match &self.to {
-            SettleTo::Retry => sqlx::query(Queries::sql(&db.queries.settle_retry)).bind(now.0),
-            SettleTo::Completed(json) => result(State::Completed, json),
-            SettleTo::Failed(json) => result(State::Failed, json),
-        };
-        let query = query.bind(&self.note).bind(self.id.0.as_slice()).bind(self.seen.0);
-        if changed(db.connection, "to settle", query).await? {
-            return Ok(Settled::Done);
-        }
-        if self.to != SettleTo::Retry {
-            return Ok(Settled::Outrun);
-        }
-        let early_us = sqlx::query_scalar::<_, i64>(Queries::sql(&db.queries.settle_early))
-            .bind(now.0)
-            .bind(self.id.0.as_slice())
-            .bind(self.seen.0)
-            .fetch_optional(&mut *db.connection)
-            .await
-            .map_err(|error| failed("to settle", error))?;
-        Ok(match early_us {
-            Some(us) => Settled::TooEarly { retry_after_ms: ms_between(us) },
-            None => Settled::Outrun,
         })
     }
 }

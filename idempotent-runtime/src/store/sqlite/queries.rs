@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
+use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, STEP, list};
 
 /// The statements, by what they do. `?1` is the store's time wherever it matters.
 pub(super) struct Queries {
     /// The table of executions, as messages name it.
     pub(super) table: String,
+    /// The table of steps, as messages name it.
+    pub(super) step_table: String,
     /// The checked names.
     pub(super) names: Names,
     pub(super) claim: Arc<str>,
     pub(super) record: Arc<str>,
     pub(super) execution: Arc<str>,
     pub(super) take_over: Arc<str>,
+    pub(super) take_over_blind: Arc<str>,
     pub(super) take_over_review: Arc<str>,
     pub(super) taken_over: Arc<str>,
     pub(super) renew: Arc<str>,
@@ -23,12 +26,20 @@ pub(super) struct Queries {
     pub(super) complete: Arc<str>,
     pub(super) release: Arc<str>,
     pub(super) release_crash: Arc<str>,
-    pub(super) settle_retry: Arc<str>,
+    pub(super) release_review: Arc<str>,
+    pub(super) settle_again: Arc<str>,
     pub(super) settle_result: Arc<str>,
     pub(super) settle_early: Arc<str>,
+    pub(super) journal: Arc<str>,
+    pub(super) step: Arc<str>,
+    pub(super) record_step: Arc<str>,
+    pub(super) write_step: Arc<str>,
+    pub(super) write_record: Arc<str>,
     pub(super) review: Arc<str>,
     pub(super) page: Arc<str>,
     pub(super) reap: Arc<str>,
+    pub(super) abandon: Arc<str>,
+    pub(super) purge_steps: Arc<str>,
     pub(super) purge: Arc<str>,
 }
 
@@ -44,17 +55,24 @@ impl Queries {
     }
 
     pub(super) fn new(names: &Names) -> Self {
-        let t = &names.execution;
+        let (t, s) = (&names.execution, &names.step);
         let record = list("e", RECORD);
         let execution = format!("{record}, {}", list("e", EXECUTION));
         let ends = runtime_ends("0");
         Self {
             table: t.replace('"', ""),
+            step_table: s.replace('"', ""),
             names: names.clone(),
             record: format!("SELECT {record} FROM {t} e WHERE e.id = ?1").into(),
             execution: format!("SELECT {execution} FROM {t} e WHERE e.id = ?1").into(),
             claim: claim(t).into(),
             take_over: take_over(t).into(),
+            take_over_blind: format!(
+                "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = ?2
+                 WHERE id = ?3 AND token = ?4 AND owner <> ?5 AND state = 1 AND lease_until < ?1
+                   AND blind_steps > 0"
+            )
+            .into(),
             take_over_review: format!(
                 "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = ?2
                  WHERE id = ?3 AND token = ?4 AND owner <> ?5 AND state = 1 AND lease_until < ?1"
@@ -74,22 +92,43 @@ impl Queries {
                 .into(),
             complete: complete(t).into(),
             release: format!(
-                "UPDATE {t} SET state = ?1, not_before = coalesce(?2, not_before), reason = ?3
+                "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
+                   not_before = CASE WHEN blind_steps > 0 THEN not_before ELSE ?1 END,
+                   reason = CASE WHEN blind_steps > 0 THEN ?3 ELSE ?2 END
                  WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1"
             )
             .into(),
             release_crash: format!(
-                "UPDATE {t} SET {} WHERE id = ?3 AND owner = ?4 AND token = ?5 AND state = 1",
-                crashed("?1", "?2")
+                "UPDATE {t} SET {} WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1",
+                crashed("?1", "?2", "?3")
             )
             .into(),
-            settle_retry: settle_retry(t).into(),
+            release_review: format!(
+                "UPDATE {t} SET state = 5, not_before = NULL, reason = ?1
+                 WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state IN (1, 2)"
+            )
+            .into(),
+            settle_again: settle_again(t).into(),
             settle_result: settle_result(t).into(),
             settle_early: format!(
-                "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND state = 5",
-                runtime_ends(MARGIN_MS)
+                "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND {}",
+                runtime_ends(MARGIN_MS),
+                settled("?4")
             )
             .into(),
+            journal: format!(
+                "SELECT {} FROM {s} s WHERE s.id = ?1 ORDER BY s.step, s.part",
+                list("s", STEP)
+            )
+            .into(),
+            step: format!(
+                "SELECT {} FROM {s} s WHERE s.id = ?1 AND s.step = ?2 AND s.part = ?3",
+                list("s", STEP)
+            )
+            .into(),
+            record_step: record_step(t, s).into(),
+            write_step: write_step(t, s).into(),
+            write_record: write_record(t).into(),
             review: format!(
                 "SELECT {execution} FROM {t} e
                  WHERE e.state = 5 AND e.namespace = ?1 AND (e.created_at, e.id) > (?2, ?3)
@@ -102,14 +141,23 @@ impl Queries {
             )
             .into(),
             reap: format!(
-                "UPDATE {t} SET {}
-                 WHERE (created_at, id) >= (?4, ?5) AND (created_at, id) <= (?6, ?7)
-                   AND state = 1 AND lease_until < ?1
+                "UPDATE {t} SET {} WHERE {PAGE} AND state = 1 AND lease_until < ?1
                  RETURNING created_at, id, handler, state",
-                crashed("?2", "?3")
+                crashed("?6", "?7", "?8")
             )
             .into(),
-            purge: purge(t).into(),
+            abandon: format!(
+                "UPDATE {t} SET state = 5, not_before = NULL, reason = ?6
+                 WHERE {} AND state = 2 AND open_steps > 0",
+                past_retention()
+            )
+            .into(),
+            purge_steps: format!(
+                "DELETE FROM {s} WHERE id IN (SELECT id FROM {t} WHERE {})",
+                expired()
+            )
+            .into(),
+            purge: format!("DELETE FROM {t} WHERE {}", expired()).into(),
         }
     }
 }
@@ -118,10 +166,11 @@ impl Queries {
 const MARGIN_MS: &str = "max(min(lease_ms, 90000000000000) / 10, min(lease_ms / 3, 1000))";
 
 /// What becomes of an execution whose attempt ended without an outcome.
-fn crashed(reason: &str, reason_exhausted: &str) -> String {
+fn crashed(reason: &str, exhausted: &str, blind: &str) -> String {
     format!(
-        "state = CASE WHEN crashes >= crashes_max THEN 5 ELSE 2 END,
-         reason = CASE WHEN crashes >= crashes_max THEN {reason_exhausted} ELSE {reason} END,
+        "state = CASE WHEN blind_steps > 0 OR crashes >= crashes_max THEN 5 ELSE 2 END,
+         reason = CASE WHEN blind_steps > 0 THEN {blind}
+                       WHEN crashes >= crashes_max THEN {exhausted} ELSE {reason} END,
          crashes = crashes + 1"
     )
 }
@@ -146,7 +195,7 @@ fn take_over(t: &str) -> String {
            max_runtime_ms = ?5, crashes_max = ?6, retain_ms = ?7, reason = NULL
          WHERE id = ?8 AND token = ?9
            AND (state = 2 AND coalesce(not_before, ?1) <= ?1
-                OR state = 1 AND owner <> ?3 AND lease_until < ?1)
+                OR state = 1 AND owner <> ?3 AND lease_until < ?1 AND blind_steps = 0)
          RETURNING {granted}"
     )
 }
@@ -158,11 +207,19 @@ fn complete(t: &str) -> String {
     )
 }
 
-fn settle_retry(t: &str) -> String {
+/// Whether an execution is in the state that a decision is about: finished, or else in review.
+fn settled(finished: &str) -> String {
+    format!("({finished} = 0 AND state = 5 OR {finished} = 1 AND state IN (3, 4))")
+}
+
+/// Retryable at once; with `?5`, from a finished one, and under the next generation.
+fn settle_again(t: &str) -> String {
     format!(
         "UPDATE {t} SET state = 2, token = max(token + 1, ?1), crashes = 0, not_before = ?1,
-           reason = ?2, done_at = NULL
-         WHERE id = ?3 AND token = ?4 AND state = 5 AND {} <= ?1",
+           generation = generation + ?5, result = NULL, result_format = NULL, reason = ?2,
+           done_at = NULL
+         WHERE id = ?3 AND token = ?4 AND {} AND {} <= ?1",
+        settled("?5"),
         runtime_ends(MARGIN_MS)
     )
 }
@@ -175,12 +232,54 @@ fn settle_result(t: &str) -> String {
     )
 }
 
-fn purge(t: &str) -> String {
+/// Records a step that was not started, if it is not there.
+fn record_step(t: &str, s: &str) -> String {
     format!(
-        "DELETE FROM {t}
-         WHERE (created_at, id) >= (?2, ?3) AND (created_at, id) <= (?4, ?5)
-           AND CASE WHEN state IN (3, 4) THEN done_at
+        "INSERT INTO {s} (id, step, part, class, reconciles, state, generation, version, owner,
+           started_at, alive_until, value, done_at)
+         SELECT ?2, ?3, ?4, ?5, 0, 2, ?6, ?7, ?8, ?1, ?1, ?9, ?1 FROM {t}
+         WHERE id = ?2 AND owner = ?8 AND token = ?10 AND state = 1
+         ON CONFLICT (id, step, part) DO NOTHING"
+    )
+}
+
+/// Writes an entry as [`STEP`] lists it, if its execution is as it was seen.
+fn write_step(t: &str, s: &str) -> String {
+    let values: Vec<_> = (1..=STEP.len()).map(|number| format!("?{number}")).collect();
+    let set: Vec<_> =
+        STEP.iter().skip(3).map(|column| format!("{column} = excluded.{column}")).collect();
+    format!(
+        "INSERT INTO {s} ({}) SELECT {} FROM {t} e
+         WHERE e.id = ?1 AND e.owner = ?14 AND e.token = ?15 AND e.state = ?16
+         ON CONFLICT (id, step, part) DO UPDATE SET {}",
+        STEP.join(", "),
+        values.join(", "),
+        set.join(", ")
+    )
+}
+
+/// What a step's write changes of its execution, which is as it was seen.
+fn write_record(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = ?1, token = ?2, crashes = ?3, not_before = ?4, reason = ?5,
+           open_steps = ?6, blind_steps = ?7
+         WHERE id = ?8 AND owner = ?9 AND token = ?10 AND state = ?11"
+    )
+}
+
+/// The executions of a page.
+const PAGE: &str = "(created_at, id) >= (?2, ?3) AND (created_at, id) <= (?4, ?5)";
+
+/// Those that are past their retention.
+fn past_retention() -> String {
+    format!(
+        "{PAGE} AND CASE WHEN state IN (3, 4) THEN done_at
                     WHEN state = 2 THEN max(lease_until, coalesce(not_before, 0)) END
                + min(retain_ms, {MS_MAX}) * 1000 < ?1"
     )
+}
+
+/// Those that are deleted.
+fn expired() -> String {
+    format!("{} AND (state <> 2 OR open_steps = 0)", past_retention())
 }

@@ -5,8 +5,8 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use super::error::failed;
 use super::queries::Queries;
 use super::runner::{Db, Operation};
-use crate::store::sql::{EXECUTION, Migration, Names, RECORD, STEP, Stored, check_columns, judge};
 use crate::store::StoreError;
+use crate::store::sql::{EXECUTION, Migration, Names, RECORD, STEP, Stored, check_columns, judge};
 
 /// All steps, the oldest first.
 pub(super) fn migrations(names: &Names) -> Vec<Migration> {

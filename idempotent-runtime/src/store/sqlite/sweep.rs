@@ -1,10 +1,17 @@
 //! Reaping and purging, in the order of creation.
 
+use std::sync::Arc;
+
+use sqlx::SqliteConnection;
+
 use super::error::failed;
+use super::execution::Query;
 use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
-use crate::protocol::{ExecutionId, Micros, REASON_CRASHES, REASON_LAPSED};
+use crate::protocol::{
+    ExecutionId, Micros, REASON_ABANDONED, REASON_BLIND, REASON_CRASHES, REASON_LAPSED,
+};
 use crate::store::sql::{self, rows};
 use crate::store::{Cursor, Purged, Reaped, StoreError};
 
@@ -18,6 +25,18 @@ struct Page {
     first: Cursor,
     last: Cursor,
     next: Option<Cursor>,
+}
+
+impl Page {
+    /// A statement over its rows.
+    fn bind<'q>(&self, statement: &Arc<str>, now: Micros) -> Query<'q> {
+        sqlx::query(Queries::sql(statement))
+            .bind(now.0)
+            .bind(self.first.created_at.0)
+            .bind(self.first.id.0.to_vec())
+            .bind(self.last.created_at.0)
+            .bind(self.last.id.0.to_vec())
+    }
 }
 
 async fn page(
@@ -68,14 +87,11 @@ impl Operation for Reap {
         let Some(page) = page(db, self.after.max(before), self.rows_max).await? else {
             return Ok(Reaped::default());
         };
-        let rows = sqlx::query(Queries::sql(&db.queries.reap))
-            .bind(now.0)
+        let rows = page
+            .bind(&db.queries.reap, now)
             .bind(REASON_LAPSED)
             .bind(REASON_CRASHES)
-            .bind(page.first.created_at.0)
-            .bind(page.first.id.0.to_vec())
-            .bind(page.last.created_at.0)
-            .bind(page.last.id.0.to_vec())
+            .bind(REASON_BLIND)
             .fetch_all(&mut *db.connection)
             .await
             .map_err(|error| failed("to reap", error))?;
@@ -87,6 +103,11 @@ impl Operation for Reap {
         let lapsed = lapsed.into_iter().map(|(cursor, handler, state)| (cursor.id, handler, state));
         Ok(Reaped { lapsed: lapsed.collect(), next: page.next })
     }
+}
+
+async fn affected(connection: &mut SqliteConnection, query: Query<'_>) -> Result<u64, StoreError> {
+    let done = query.execute(connection).await.map_err(|error| failed("to purge", error))?;
+    Ok(done.rows_affected())
 }
 
 /// [`Store::purge`](crate::store::Store::purge).
@@ -107,15 +128,11 @@ impl Operation for Purge {
         let Some(page) = page(db, self.after, self.rows_max).await? else {
             return Ok(Purged::default());
         };
-        let done = sqlx::query(Queries::sql(&db.queries.purge))
-            .bind(now.0)
-            .bind(page.first.created_at.0)
-            .bind(page.first.id.0.to_vec())
-            .bind(page.last.created_at.0)
-            .bind(page.last.id.0.to_vec())
-            .execute(&mut *db.connection)
-            .await
-            .map_err(|error| failed("to purge", error))?;
-        Ok(Purged { deleted: done.rows_affected(), next: page.next })
+        let abandon = page.bind(&db.queries.abandon, now).bind(REASON_ABANDONED);
+        let reviewed = affected(db.connection, abandon).await?;
+        // While their executions are there to say which.
+        affected(db.connection, page.bind(&db.queries.purge_steps, now)).await?;
+        let deleted = affected(db.connection, page.bind(&db.queries.purge, now)).await?;
+        Ok(Purged { deleted, reviewed, next: page.next })
     }
 }

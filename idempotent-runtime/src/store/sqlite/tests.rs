@@ -118,7 +118,8 @@ async fn a_claim_is_granted_once_and_its_result_is_found() {
     let bench = Bench::new();
     let store = bench.open().await;
     let first = granted(&store, &claim(1, 1)).await;
-    assert_eq!(first, Granted { token: Token(1_000_000), attempts: 1, crashes: 0 });
+    let expected = Granted { token: Token(1_000_000), attempts: 1, crashes: 0, generation: 0 };
+    assert_eq!(first, expected);
     let done = completion(1, 1, first.token);
     assert_eq!(store.complete(slice::from_ref(&done)).await.unwrap(), [Written::Done]);
     assert_eq!(store.complete(slice::from_ref(&done)).await.unwrap(), [Written::Done]);
@@ -144,7 +145,7 @@ async fn a_zombie_is_fenced_off() {
         target: Target::Run,
     };
     let taken = store.take_over(slice::from_ref(&takeover)).await.unwrap();
-    let [TakenOver::Granted(second)] = taken[..] else { panic!("{taken:?}") };
+    let [TakenOver::Granted { granted: second, .. }] = taken[..] else { panic!("{taken:?}") };
     assert_eq!((second.attempts, second.crashes), (2, 1));
     assert!(second.token > first.token);
     assert_eq!(store.take_over(&[takeover]).await.unwrap(), taken);

@@ -1,0 +1,160 @@
+//! The journal.
+//!
+//! What is started, and what is recorded after it was started, changes two rows: the entry, and the execution's
+//! counters. Both are written under the file's write lock, which the writer takes before anything is read, so that
+//! what is decided about what was read is still true when it is written. A step that is recorded without a start
+//! changes no counter; it is one statement, and need not stand in the writer's queue.
+
+use sqlx::sqlite::SqliteRow;
+
+use super::error::failed;
+use super::execution::{Item, changed, record};
+use super::queries::Queries;
+use super::row::Row;
+use super::runner::Db;
+use crate::protocol::{
+    self, ExecutionId, Record, Step, StepClass, StepName, StepRecord, StepStart, StepStarted,
+    StepWrite, Written,
+};
+use crate::store::sql::{self, number};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The entries of an execution, from their rows.
+pub(super) fn journal(rows: &[SqliteRow], queries: &Queries) -> Result<Vec<Step>, StoreError> {
+    rows.iter().map(|row| Ok(sql::step(&Row(row), &queries.step_table)?.1)).collect()
+}
+
+/// One entry.
+pub(super) async fn step(
+    db: &mut Db<'_>,
+    id: ExecutionId,
+    name: &StepName,
+) -> Result<Option<Step>, StoreError> {
+    let row = sqlx::query(Queries::sql(&db.queries.step))
+        .bind(id.0.as_slice())
+        .bind(&name.step)
+        .bind(&name.part)
+        .fetch_optional(&mut *db.connection)
+        .await
+        .map_err(|error| failed("to read a step", error))?;
+    let step = row.map(|row| sql::step(&Row(&row), &db.queries.step_table)).transpose()?;
+    Ok(step.map(|(_, step)| step))
+}
+
+/// Writes an entry, and its execution where that changes, if the execution is as it was `seen`.
+pub(super) async fn write(
+    db: &mut Db<'_>,
+    seen: &Record,
+    StepWrite { record, step }: &StepWrite,
+) -> Result<(), StoreError> {
+    let entry = sqlx::query(Queries::sql(&db.queries.write_step))
+        .bind(seen.id.0.as_slice())
+        .bind(&step.name.step)
+        .bind(&step.name.part)
+        .bind(step.class.stored())
+        .bind(step.reconciles)
+        .bind(step.state.stored())
+        .bind(number(step.generation))
+        .bind(number(step.version))
+        .bind(step.owner.0.as_slice())
+        .bind(step.started_at.0)
+        .bind(step.alive_until.0)
+        .bind(&step.value)
+        .bind(step.done_at.map(|done| done.0))
+        .bind(seen.owner.0.as_slice())
+        .bind(seen.token.0)
+        .bind(seen.state.stored());
+    let mut written = changed(db.connection, "to write a step", entry).await?;
+    if record != seen {
+        let query = sqlx::query(Queries::sql(&db.queries.write_record))
+            .bind(record.state.stored())
+            .bind(record.token.0)
+            .bind(number(record.crashes))
+            .bind(record.not_before.map(|due| due.0))
+            .bind(&record.reason)
+            .bind(number(record.open_steps))
+            .bind(number(record.blind_steps))
+            .bind(seen.id.0.as_slice())
+            .bind(seen.owner.0.as_slice())
+            .bind(seen.token.0)
+            .bind(seen.state.stored());
+        written &= changed(db.connection, "to write a step", query).await?;
+    }
+    if written {
+        return Ok(());
+    }
+    Err(StoreError::new(StoreErrorKind::Busy, "sqlite: the execution changed under the write lock"))
+}
+
+impl Item for StepStart {
+    type Answer = StepStarted;
+
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<StepStarted, StoreError> {
+        let now = db.now();
+        let record = record(db, self.id, "to start a step").await?;
+        let step = step(db, self.id, &self.name).await?;
+        let (written, started) = protocol::start_step(record.as_ref(), step.as_ref(), self, now);
+        if let (Some(seen), Some(written)) = (record, written) {
+            write(db, &seen, &written).await?;
+        }
+        Ok(started)
+    }
+}
+
+impl Item for StepRecord {
+    type Answer = Written;
+
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
+        let now = db.now();
+        let record = record(db, self.id, "to record a step").await?;
+        let step = step(db, self.id, &self.name).await?;
+        let (written, answer) = protocol::record_step(record.as_ref(), step.as_ref(), self, now);
+        if let (Some(seen), Some(written)) = (record, written) {
+            write(db, &seen, &written).await?;
+        }
+        Ok(answer)
+    }
+}
+
+/// A step that is recorded without a start, in one statement.
+pub(super) struct Unstarted<'a>(&'a StepRecord);
+
+impl<'a> Unstarted<'a> {
+    /// If the step's class lets it be recorded without a start.
+    pub(super) fn new(record: &'a StepRecord) -> Option<Self> {
+        let unstarted = matches!(record.class, StepClass::Plain | StepClass::Transaction);
+        unstarted.then_some(Self(record))
+    }
+}
+
+impl Item for Unstarted<'_> {
+    type Answer = Written;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
+        let Self(StepRecord { id, owner, token, name, class, version, generation, value }) = self;
+        let query = sqlx::query(Queries::sql(&db.queries.record_step))
+            .bind(db.now().0)
+            .bind(id.0.as_slice())
+            .bind(&name.step)
+            .bind(&name.part)
+            .bind(class.stored())
+            .bind(number(*generation))
+            .bind(number(*version))
+            .bind(owner.0.as_slice())
+            .bind(value)
+            .bind(token.0);
+        if changed(db.connection, "to record a step", query).await? {
+            return Ok(Written::Done);
+        }
+        // Fenced off, or there already: the writer tells, under the lock.
+        Err(StoreError::new(StoreErrorKind::Busy, "sqlite: the step is not to be inserted"))
+    }
+}
