@@ -8,6 +8,8 @@ mod queries;
 mod row;
 mod runner;
 mod schema;
+mod settle;
+mod step;
 mod sweep;
 
 use std::fmt;
@@ -18,12 +20,13 @@ use async_trait::async_trait;
 use super::sql::{ConnectOptions, Names};
 use super::{Cursor, Execution, Purged, Reaped, Store, StoreError};
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement,
-    TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
+    StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use execution::{Read, Renewals};
 use pool::Pool;
 use runner::Runner;
+use step::Journals;
 
 /// Keeps executions in PostgreSQL.
 pub struct Postgres {
@@ -103,6 +106,18 @@ impl Store for Postgres {
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         self.runner.each(settlements).await
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.runner.each(starts).await
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.runner.each(records).await
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        self.runner.run(&Journals(ids)).await
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {

@@ -1,32 +1,34 @@
-//! The operations on single executions; renewals go in one statement.
+//! The operations of attempts on single executions; renewals go in one statement.
 
 use sqlx::Row as _;
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::error::{Failure, at};
 use super::row::{Instant, Row};
 use super::runner::{Db, Operation, Query};
+use super::step::{Journals, joined_journal};
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_CRASHES, Release,
-    ReleaseTo, Renewal, Renewed, ResultFormat, Seen, SettleTo, Settled, Settlement, State,
-    StoredResult, TakeOver, TakenOver, Target, Token, Written,
+    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_BLIND, REASON_CRASHES,
+    Release, ReleaseTo, Renewal, Renewed, ResultFormat, Seen, State, Step, StoredResult, TakeOver,
+    TakenOver, Target, Token, Written,
 };
-use crate::store::sql::{self, ms, ms_between, number};
+use crate::store::sql::{self, ms, number};
 use crate::store::{Execution, StoreError, StoreErrorKind};
 
 /// Tries of a claim whose row came and went, or was too new to be read.
 const CLAIM_TRIES_MAX: u32 = 5;
 
-fn id(id: ExecutionId) -> Uuid {
+pub(super) fn id(id: ExecutionId) -> Uuid {
     Uuid::from_bytes(id.0)
 }
 
-fn owner(owner: Owner) -> Uuid {
+pub(super) fn owner(owner: Owner) -> Uuid {
     Uuid::from_bytes(owner.0)
 }
 
 /// A state's stored number.
-fn stored(state: State) -> i16 {
+pub(super) fn stored(state: State) -> i16 {
     state.stored().into()
 }
 
@@ -74,7 +76,12 @@ impl Operation for Claim {
             }
             let token: Option<i64> = row.try_get("token").map_err(at("to claim"))?;
             return Ok(token.map_or(Claimed::TooOld, |token| {
-                Claimed::Granted(Granted { token: Token(token), attempts: 1, crashes: 0 })
+                Claimed::Granted(Granted {
+                    token: Token(token),
+                    attempts: 1,
+                    crashes: 0,
+                    generation: 0,
+                })
             }));
         }
         let text = format!("postgres: execution {} came and went {CLAIM_TRIES_MAX} times", self.id);
@@ -86,49 +93,73 @@ impl Operation for TakeOver {
     type Answer = TakenOver;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<TakenOver, Failure> {
-        if self.target == Target::Review {
-            let query = db
-                .query(&db.queries.take_over_review)
-                .bind(REASON_CRASHES)
-                .bind(id(self.id))
-                .bind(self.seen.0)
-                .bind(owner(self.owner));
-            if changed(db, "to take over", query).await? {
-                return Ok(TakenOver::Reviewed);
+        let taken = match self.target {
+            Target::Run => take_over_to_run(db, self).await?,
+            Target::Review => {
+                let query = db
+                    .query(&db.queries.take_over_review)
+                    .bind(REASON_CRASHES)
+                    .bind(id(self.id))
+                    .bind(self.seen.0)
+                    .bind(owner(self.owner));
+                changed(db, "to take over", query).await?.then_some(TakenOver::Reviewed)
             }
-        } else {
-            let row = db
-                .query(&db.queries.take_over)
-                .bind(number(self.version))
-                .bind(owner(self.owner))
-                .bind(ms(self.limits.lease_ms))
-                .bind(ms(self.limits.max_runtime_ms))
-                .bind(number(self.limits.crashes_max))
-                .bind(ms(self.limits.retain_ms))
-                .bind(id(self.id))
-                .bind(self.seen.0)
-                .fetch_optional(&mut *db.connection)
-                .await
-                .map_err(at("to take over"))?;
-            if let Some(row) = row {
-                let granted = sql::granted(&Row(&row), &db.queries.table, self.id)?;
-                return Ok(TakenOver::Granted(granted));
-            }
+        };
+        if let Some(taken) = taken {
+            return Ok(taken);
         }
         let own = db
             .query(&db.queries.taken_over)
             .bind(id(self.id))
             .bind(owner(self.owner))
-            .fetch_optional(&mut *db.connection)
+            .fetch_all(&mut *db.connection)
             .await
             .map_err(at("to take over"))?;
-        match own {
-            Some(row) => {
-                Ok(TakenOver::Granted(sql::granted(&Row(&row), &db.queries.table, self.id)?))
-            }
-            None => Ok(TakenOver::Outrun),
-        }
+        let Some(row) = own.first() else { return Ok(TakenOver::Outrun) };
+        Ok(taken_over(db, self.id, row, joined_journal(db, &own)?)?)
     }
+}
+
+async fn take_over_to_run(
+    db: &mut Db<'_>,
+    request: &TakeOver,
+) -> Result<Option<TakenOver>, Failure> {
+    let rows = db
+        .query(&db.queries.take_over)
+        .bind(number(request.version))
+        .bind(owner(request.owner))
+        .bind(ms(request.limits.lease_ms))
+        .bind(ms(request.limits.max_runtime_ms))
+        .bind(number(request.limits.crashes_max))
+        .bind(ms(request.limits.retain_ms))
+        .bind(id(request.id))
+        .bind(request.seen.0)
+        .bind(REASON_BLIND)
+        .fetch_all(&mut *db.connection)
+        .await
+        .map_err(at("to take over"))?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    if row.try_get("is_reviewed").map_err(at("to take over"))? {
+        return Ok(Some(TakenOver::Reviewed));
+    }
+    let journal = if row.try_get("is_whole").map_err(at("to take over"))? {
+        joined_journal(db, &rows)?
+    } else {
+        // Behind the takeover, nobody else writes steps.
+        Journals(&[request.id]).apply(db).await?.concat()
+    };
+    taken_over(db, request.id, row, journal).map(Some)
+}
+
+fn taken_over(
+    db: &Db<'_>,
+    id: ExecutionId,
+    row: &PgRow,
+    journal: Vec<Step>,
+) -> Result<TakenOver, Failure> {
+    let Instant(now) = row.try_get("now").map_err(at("to take over"))?;
+    let granted = sql::granted(&Row(row), &db.queries.table, id)?;
+    Ok(TakenOver::Granted { granted, journal, now })
 }
 
 /// The state of an execution that still has this owner and token.
@@ -169,7 +200,7 @@ impl Operation for Renewals<'_> {
             .fetch_all(&mut *db.connection)
             .await
             .map_err(at("to renew"))?;
-        let answer = |row: &sqlx::postgres::PgRow| {
+        let answer = |row: &PgRow| {
             let renewed = row.try_get("renewed")?;
             let owned: bool = row.try_get("owned")?;
             Ok(match (renewed, owned) {
@@ -212,18 +243,18 @@ impl Operation for Release {
     type Answer = Written;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
-        let query = match self.to {
-            ReleaseTo::Retry { delay_ms } => {
-                db.query(&db.queries.release).bind(stored(State::Retryable)).bind(ms(delay_ms))
-            }
-            ReleaseTo::Review => {
-                db.query(&db.queries.release).bind(stored(State::Review)).bind(0_i64)
-            }
-            ReleaseTo::Crash => db.query(&db.queries.release_crash),
+        let statement = match self.to {
+            ReleaseTo::Retry { .. } => &db.queries.release_retry,
+            ReleaseTo::Crash => &db.queries.release_crash,
+            ReleaseTo::Review => &db.queries.release_review,
         };
-        let query = query.bind(&self.reason);
-        let query = if self.to == ReleaseTo::Crash { query.bind(REASON_CRASHES) } else { query };
-        let query = query.bind(id(self.id)).bind(owner(self.owner)).bind(self.token.0);
+        let query = db.query(statement).bind(id(self.id)).bind(owner(self.owner));
+        let query = query.bind(self.token.0).bind(&self.reason);
+        let query = match self.to {
+            ReleaseTo::Retry { delay_ms } => query.bind(REASON_BLIND).bind(ms(delay_ms)),
+            ReleaseTo::Crash => query.bind(REASON_BLIND).bind(REASON_CRASHES),
+            ReleaseTo::Review => query,
+        };
         if changed(db, "to release", query).await? {
             return Ok(Written::Done);
         }
@@ -231,44 +262,6 @@ impl Operation for Release {
             Some(State::Retryable | State::Review) => Written::Done,
             _ => Written::Fenced,
         })
-    }
-}
-
-impl Operation for Settlement {
-    type Answer = Settled;
-
-    /// It raises the token, so a second try would find itself outrun by the first.
-    fn is_repeatable(&self) -> bool {
-        false
-    }
-
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Settled, Failure> {
-        let query = match &self.to {
-            SettleTo::Retry => db.query(&db.queries.settle_retry),
-            SettleTo::Completed(json) => {
-                db.query(&db.queries.settle_result).bind(stored(State::Completed)).bind(json)
-            }
-            SettleTo::Failed(json) => {
-                db.query(&db.queries.settle_result).bind(stored(State::Failed)).bind(json)
-            }
-        };
-        let query = query.bind(&self.note).bind(id(self.id)).bind(self.seen.0);
-        if changed(db, "to settle", query).await? {
-            return Ok(Settled::Done);
-        }
-        if self.to != SettleTo::Retry {
-            return Ok(Settled::Outrun);
-        }
-        let early = db
-            .query(&db.queries.settle_early)
-            .bind(id(self.id))
-            .bind(self.seen.0)
-            .fetch_optional(&mut *db.connection)
-            .await
-            .map_err(at("to settle"))?;
-        let Some(row) = early else { return Ok(Settled::Outrun) };
-        let us: i64 = row.try_get(0).map_err(at("to settle"))?;
-        Ok(Settled::TooEarly { retry_after_ms: ms_between(us) })
     }
 }
 
@@ -294,7 +287,7 @@ impl Operation for Read<'_> {
 }
 
 /// An execution, from the row of a statement that reads `now`, too.
-pub(super) fn execution(db: &Db<'_>, row: &sqlx::postgres::PgRow) -> Result<Execution, Failure> {
+pub(super) fn execution(db: &Db<'_>, row: &PgRow) -> Result<Execution, Failure> {
     let Instant(now) = row.try_get("now").map_err(at("to read"))?;
     Ok(sql::execution(&Row(row), &db.queries.table, now)?)
 }

@@ -3,6 +3,8 @@
 //! The time is `clock_timestamp()` everywhere: `now()` stands still in a transaction. Where a statement needs it more
 //! than once it is read once, behind the row's lock if there is one to wait for.
 
+mod step;
+
 use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
@@ -13,6 +15,8 @@ use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 pub(super) struct Queries {
     /// The table of executions, as messages name it.
     pub(super) table: String,
+    /// The table of steps, as messages name it.
+    pub(super) step_table: String,
     /// The checked names.
     pub(super) names: Names,
     pub(super) claim: Arc<str>,
@@ -24,16 +28,25 @@ pub(super) struct Queries {
     pub(super) renew: Arc<str>,
     pub(super) owned: Arc<str>,
     pub(super) complete: Arc<str>,
-    pub(super) release: Arc<str>,
+    pub(super) release_retry: Arc<str>,
     pub(super) release_crash: Arc<str>,
+    pub(super) release_review: Arc<str>,
     pub(super) settle_retry: Arc<str>,
+    pub(super) settle_reopen: Arc<str>,
     pub(super) settle_result: Arc<str>,
-    pub(super) settle_early: Arc<str>,
+    pub(super) settle_step: Arc<str>,
+    pub(super) start_step: Arc<str>,
+    pub(super) record_step: Arc<str>,
+    pub(super) journals: Arc<str>,
+    pub(super) found: Arc<str>,
     pub(super) review: Arc<str>,
     pub(super) page: Arc<str>,
     pub(super) reap: Arc<str>,
     pub(super) purge: Arc<str>,
 }
+
+/// The rows of an attempt; its state comes apart.
+const GUARD: &str = "id = $1 AND owner = $2 AND token = $3";
 
 /// Milliseconds of a column as an interval.
 fn interval(ms: &str) -> String {
@@ -52,16 +65,17 @@ impl Queries {
     }
 
     pub(super) fn new(names: &Names) -> Self {
-        let t = &names.execution;
+        let Names { execution: t, step: s, .. } = names;
         let execution =
             format!("{}, {}, clock_timestamp() AS now", list("e", RECORD), list("e", EXECUTION));
         Self {
             table: t.replace('"', ""),
+            step_table: s.replace('"', ""),
             names: names.clone(),
             claim: claim(t, "").into(),
             claim_issued: claim(t, "AND n.now <= $13").into(),
             read: format!("SELECT {execution} FROM {t} e WHERE e.id = $1").into(),
-            take_over: take_over(t).into(),
+            take_over: take_over(t, s).into(),
             take_over_review: format!(
                 "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = $1
                  WHERE id = $2 AND token = $3 AND owner <> $4 AND state = 1
@@ -69,8 +83,11 @@ impl Queries {
             )
             .into(),
             taken_over: format!(
-                "SELECT {} FROM {t} e WHERE id = $1 AND owner = $2 AND state = 1",
-                list("e", GRANTED)
+                "SELECT {}, clock_timestamp() AS now, {}
+                 FROM {t} e LEFT JOIN {s} s ON s.id = e.id
+                 WHERE e.id = $1 AND e.owner = $2 AND e.state = 1",
+                list("e", GRANTED),
+                step::joined("s")
             )
             .into(),
             renew: renew(t).into(),
@@ -82,24 +99,32 @@ impl Queries {
                  WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1"
             )
             .into(),
-            release: format!(
-                "UPDATE {t} SET state = $1, reason = $3,
-                   not_before = CASE WHEN $2 > 0 THEN clock_timestamp() + $2 * interval '1 ms' END
-                 WHERE id = $4 AND owner = $5 AND token = $6 AND state = 1"
+            release_retry: format!(
+                "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
+                   reason = CASE WHEN blind_steps > 0 THEN $5 ELSE $4 END,
+                   not_before = CASE WHEN blind_steps = 0 AND $6 > 0
+                     THEN clock_timestamp() + $6 * interval '1 ms' END
+                 WHERE {GUARD} AND state = 1"
             )
             .into(),
             release_crash: format!(
-                "UPDATE {t} SET {} WHERE id = $3 AND owner = $4 AND token = $5 AND state = 1",
-                crashed("$1", "$2")
+                "UPDATE {t} SET {} WHERE {GUARD} AND state = 1",
+                crashed("$4", "$5", "$6")
             )
             .into(),
-            settle_retry: settle_retry(t).into(),
+            release_review: format!(
+                "UPDATE {t} SET state = 5, reason = $4, not_before = NULL
+                 WHERE {GUARD} AND state IN (1, 2)"
+            )
+            .into(),
+            settle_retry: settle_again(t, "e.state = 5", 0).into(),
+            settle_reopen: settle_again(t, "e.state IN (3, 4)", 1).into(),
             settle_result: settle_result(t).into(),
-            settle_early: format!(
-                "SELECT {} FROM {t} WHERE id = $1 AND token = $2 AND state = 5",
-                token(&format!("({} - clock_timestamp())", dead_at("")))
-            )
-            .into(),
+            settle_step: step::settle(t, s).into(),
+            start_step: step::start(t, s).into(),
+            record_step: step::record(t, s).into(),
+            journals: step::journals(s).into(),
+            found: step::found(t, s).into(),
             review: format!(
                 "SELECT {execution} FROM {t} e
                  WHERE e.state = 5 AND e.namespace = $1 AND (e.created_at, e.id) > ($2, $3)
@@ -115,7 +140,7 @@ impl Queries {
             )
             .into(),
             reap: reap(t).into(),
-            purge: purge(t).into(),
+            purge: purge(t, s).into(),
         }
     }
 }
@@ -131,10 +156,11 @@ fn dead_at(alias: &str) -> String {
 }
 
 /// What becomes of an execution whose attempt ended without an outcome.
-fn crashed(reason: &str, reason_exhausted: &str) -> String {
+fn crashed(reason: &str, reason_blind: &str, reason_exhausted: &str) -> String {
     format!(
-        "state = CASE WHEN crashes >= crashes_max THEN 5 ELSE 2 END,
-         reason = CASE WHEN crashes >= crashes_max THEN {reason_exhausted} ELSE {reason} END,
+        "state = CASE WHEN blind_steps > 0 OR crashes >= crashes_max THEN 5 ELSE 2 END,
+         reason = CASE WHEN blind_steps > 0 THEN {reason_blind}
+           WHEN crashes >= crashes_max THEN {reason_exhausted} ELSE {reason} END,
          crashes = crashes + 1"
     )
 }
@@ -176,22 +202,41 @@ fn claim(t: &str, condition: &str) -> String {
     )
 }
 
-fn take_over(t: &str) -> String {
+/// Takes over, or sends to review for a blind step; neither where the row says that somebody was faster.
+///
+/// The journal comes with it, but is known to be whole only where the execution was retryable when the statement began
+/// and still is behind the lock: steps are written while it is running. Of a lapsed one a late record may have been
+/// committed while this waited for the row, and would not be seen.
+fn take_over(t: &str, s: &str) -> String {
+    let lapsed = "e.state = 1 AND e.owner <> $2 AND e.lease_until < n.now";
     format!(
-        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 FOR NO KEY UPDATE),
-         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
-         UPDATE {t} e SET version = $1, state = 1, owner = $2, token = GREATEST(e.token + 1, {}),
-           lease_until = n.now + LEAST($3::bigint, $4::bigint) * interval '1 ms',
-           attempt_started_at = n.now, not_before = NULL, attempts = e.attempts + 1,
-           crashes = e.crashes + (e.state = 1)::int, lease_ms = $3, max_runtime_ms = $4,
-           crashes_max = $5, retain_ms = $6, reason = NULL
-         FROM n
-         WHERE e.id = n.id AND e.token = $8
-           AND (e.state = 2 AND coalesce(e.not_before, '-infinity') <= n.now
-                OR e.state = 1 AND e.owner <> $2 AND e.lease_until < n.now)
-         RETURNING {}",
-        token("n.now"),
-        list("e", GRANTED)
+        "WITH p AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 AND state = 2),
+         l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l),
+         u AS (
+           UPDATE {t} e SET version = $1, state = 1, owner = $2, token = GREATEST(e.token + 1, {token}),
+             lease_until = n.now + LEAST($3::bigint, $4::bigint) * interval '1 ms',
+             attempt_started_at = n.now, not_before = NULL, attempts = e.attempts + 1,
+             crashes = e.crashes + (e.state = 1)::int, lease_ms = $3, max_runtime_ms = $4,
+             crashes_max = $5, retain_ms = $6, reason = NULL
+           FROM n
+           WHERE e.id = n.id AND e.token = $8
+             AND (e.state = 2 AND coalesce(e.not_before, '-infinity') <= n.now
+                  OR {lapsed} AND e.blind_steps = 0)
+           RETURNING e.id, {granted}),
+         b AS (
+           UPDATE {t} e SET state = 5, crashes = e.crashes + 1, reason = $9
+           FROM n
+           WHERE e.id = n.id AND e.token = $8 AND {lapsed} AND e.blind_steps > 0
+           RETURNING e.id)
+         SELECT b.id IS NOT NULL AS is_reviewed, p.id IS NOT NULL AS is_whole, n.now, {columns}, {steps}
+         FROM n LEFT JOIN u ON true LEFT JOIN b ON true LEFT JOIN p ON p.id = u.id
+           LEFT JOIN {s} s ON s.id = p.id
+         WHERE u.id IS NOT NULL OR b.id IS NOT NULL",
+        token = token("n.now"),
+        granted = list("e", GRANTED),
+        columns = list("u", GRANTED),
+        steps = step::joined("s"),
     )
 }
 
@@ -226,13 +271,15 @@ fn renew(t: &str) -> String {
     )
 }
 
-fn settle_retry(t: &str) -> String {
+/// Makes an execution in a state retryable at once.
+fn settle_again(t: &str, state: &str, raised: u8) -> String {
     format!(
-        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $2 AND token = $3 FOR NO KEY UPDATE),
+        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $1 AND token = $2 FOR NO KEY UPDATE),
          n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
          UPDATE {t} e SET state = 2, token = GREATEST(e.token + 1, {}), crashes = 0, not_before = n.now,
-           reason = $1, done_at = NULL
-         FROM n WHERE e.id = n.id AND e.token = $3 AND e.state = 5 AND {} <= n.now",
+           generation = e.generation + {raised}, result = NULL, result_format = NULL, reason = $3,
+           done_at = NULL
+         FROM n WHERE e.id = n.id AND e.token = $2 AND {state} AND {} <= n.now",
         token("n.now"),
         dead_at("e.")
     )
@@ -240,11 +287,11 @@ fn settle_retry(t: &str) -> String {
 
 fn settle_result(t: &str) -> String {
     format!(
-        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $4 AND token = $5 FOR NO KEY UPDATE),
+        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $1 AND token = $2 FOR NO KEY UPDATE),
          n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
-         UPDATE {t} e SET state = $1, result = $2, result_format = 1,
+         UPDATE {t} e SET state = $4, result = $5, result_format = 1,
            token = GREATEST(e.token + 1, {}), reason = $3, done_at = n.now
-         FROM n WHERE e.id = n.id AND e.token = $5 AND e.state = 5",
+         FROM n WHERE e.id = n.id AND e.token = $2 AND e.state = 5",
         token("n.now")
     )
 }
@@ -253,26 +300,41 @@ fn reap(t: &str) -> String {
     format!(
         "WITH l AS MATERIALIZED (
            SELECT id FROM {t}
-           WHERE id = ANY ($3) AND state = 1 AND lease_until < clock_timestamp()
+           WHERE id = ANY ($1) AND state = 1 AND lease_until < clock_timestamp()
            ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE {t} e SET {}
          WHERE e.id = ANY (ARRAY(SELECT id FROM l)) AND e.state = 1
            AND e.lease_until < clock_timestamp()
          RETURNING e.created_at, e.id, e.handler, e.state",
-        crashed("$1", "$2")
+        crashed("$2", "$3", "$4")
     )
 }
 
-fn purge(t: &str) -> String {
+/// Deletes the expired with their steps, and sends the abandoned to review.
+///
+/// The steps that are deleted are those that were there when the statement began. An execution that was expired then,
+/// and behind the lock still has its token, has got no others; one that has moved on is left to the next purge.
+fn purge(t: &str, s: &str) -> String {
     let expired = format!(
         "CASE WHEN state IN (3, 4) THEN done_at
               WHEN state = 2 THEN GREATEST(lease_until, coalesce(not_before, 'epoch')) END
          + {} < clock_timestamp()",
         interval("retain_ms")
     );
+    let open = "state = 2 AND open_steps > 0";
     format!(
-        "WITH l AS MATERIALIZED (
-           SELECT id FROM {t} WHERE id = ANY ($1) AND {expired} ORDER BY id FOR UPDATE SKIP LOCKED)
-         DELETE FROM {t} WHERE id = ANY (ARRAY(SELECT id FROM l)) AND {expired}"
+        "WITH p AS MATERIALIZED (SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}),
+         l AS MATERIALIZED (
+           SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}
+           ORDER BY id FOR UPDATE SKIP LOCKED),
+         h AS MATERIALIZED (SELECT id FROM l JOIN p USING (id, token)),
+         r AS (
+           UPDATE {t} SET state = 5, not_before = NULL, reason = $2
+           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND {open} AND {expired} RETURNING id),
+         d AS (
+           DELETE FROM {t}
+           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND NOT ({open}) AND {expired} RETURNING id),
+         s AS (DELETE FROM {s} WHERE id = ANY (ARRAY(SELECT id FROM d)))
+         SELECT (SELECT count(*) FROM d) AS deleted, (SELECT count(*) FROM r) AS reviewed"
     )
 }

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use sqlx::encode::IsNull;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgRow, PgTypeInfo, PgValueRef};
-use sqlx::{Decode, Encode, Postgres, Row as _, Type, TypeInfo as _, ValueRef as _};
+use sqlx::{Column as _, Decode, Encode, Postgres, Row as _, Type, TypeInfo as _, ValueRef as _};
 
 use crate::protocol::Micros;
 use crate::store::sql::Fields;
@@ -51,25 +51,15 @@ pub(super) struct Row<'a>(pub(super) &'a PgRow);
 
 impl Fields for Row<'_> {
     fn integer(&self, column: &'static str) -> Value<i64> {
-        let value = self.0.try_get_raw(column)?;
-        if value.is_null() {
-            return Ok(None);
-        }
-        // Looked up once: the driver finds columns by hashing their names.
-        match value.type_info().name() {
-            "INT2" | "INT4" | "INT8" => Ok(Some(<i64 as Decode<'_, Postgres>>::decode(value)?)),
-            other => Err(format!("{other} is no integer").into()),
-        }
+        integer(self.0.try_get_raw(column)?)
     }
 
     fn instant(&self, column: &'static str) -> Value<i64> {
-        let instant: Option<Instant> = self.0.try_get(column)?;
-        Ok(instant.map(|instant| instant.0.0))
+        instant(self.0.try_get(column)?)
     }
 
     fn id(&self, column: &'static str) -> Value<[u8; 16]> {
-        let id: Option<uuid::Uuid> = self.0.try_get(column)?;
-        Ok(id.map(uuid::Uuid::into_bytes))
+        id(self.0.try_get(column)?)
     }
 
     fn boolean(&self, column: &'static str) -> Value<bool> {
@@ -82,5 +72,63 @@ impl Fields for Row<'_> {
 
     fn text(&self, column: &'static str) -> Value<String> {
         Ok(self.0.try_get(column)?)
+    }
+}
+
+/// The columns of a step in the row of an execution, where their names start with `step_`.
+pub(super) struct Joined<'a>(pub(super) &'a PgRow);
+
+impl Joined<'_> {
+    fn place(&self, column: &'static str) -> Result<usize, BoxError> {
+        let mut columns = self.0.columns().iter();
+        let place = columns.position(|one| one.name().strip_prefix("step_") == Some(column));
+        place.ok_or_else(|| "it was not selected".into())
+    }
+}
+
+impl Fields for Joined<'_> {
+    fn integer(&self, column: &'static str) -> Value<i64> {
+        integer(self.0.try_get_raw(self.place(column)?)?)
+    }
+
+    fn instant(&self, column: &'static str) -> Value<i64> {
+        instant(self.0.try_get(self.place(column)?)?)
+    }
+
+    fn id(&self, column: &'static str) -> Value<[u8; 16]> {
+        id(self.0.try_get(self.place(column)?)?)
+    }
+
+    fn boolean(&self, column: &'static str) -> Value<bool> {
+        Ok(self.0.try_get(self.place(column)?)?)
+    }
+
+    fn bytes(&self, column: &'static str) -> Value<Vec<u8>> {
+        Ok(self.0.try_get(self.place(column)?)?)
+    }
+
+    fn text(&self, column: &'static str) -> Value<String> {
+        Ok(self.0.try_get(self.place(column)?)?)
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the value of a column")]
+fn instant(stored: Option<Instant>) -> Value<i64> {
+    Ok(stored.map(|instant| instant.0.0))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the value of a column")]
+fn id(stored: Option<uuid::Uuid>) -> Value<[u8; 16]> {
+    Ok(stored.map(uuid::Uuid::into_bytes))
+}
+
+fn integer(value: PgValueRef<'_>) -> Value<i64> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    // Looked up once: the driver finds columns by hashing their names.
+    match value.type_info().name() {
+        "INT2" | "INT4" | "INT8" => Ok(Some(<i64 as Decode<'_, Postgres>>::decode(value)?)),
+        other => Err(format!("{other} is no integer").into()),
     }
 }

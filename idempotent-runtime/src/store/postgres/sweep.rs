@@ -1,12 +1,15 @@
 //! Reviewing, reaping and purging, in the order of creation.
 
+use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::error::{Failure, at};
 use super::execution::execution;
 use super::row::{Instant, Row};
 use super::runner::{Db, Operation};
-use crate::protocol::{ExecutionId, Micros, REASON_CRASHES, REASON_LAPSED};
+use crate::protocol::{
+    ExecutionId, Micros, REASON_ABANDONED, REASON_BLIND, REASON_CRASHES, REASON_LAPSED,
+};
 use crate::store::sql::{self, ms, rows};
 use crate::store::{Cursor, Execution, Purged, Reaped};
 
@@ -86,9 +89,10 @@ impl Operation for Reap {
         }
         let rows = db
             .query(&db.queries.reap)
-            .bind(REASON_LAPSED)
-            .bind(REASON_CRASHES)
             .bind(ids)
+            .bind(REASON_LAPSED)
+            .bind(REASON_BLIND)
+            .bind(REASON_CRASHES)
             .fetch_all(&mut *db.connection)
             .await
             .map_err(at("to reap"))?;
@@ -116,12 +120,17 @@ impl Operation for Purge {
         if ids.is_empty() {
             return Ok(Purged::default());
         }
-        let done = db
+        let row = db
             .query(&db.queries.purge)
             .bind(ids)
-            .execute(&mut *db.connection)
+            .bind(REASON_ABANDONED)
+            .fetch_one(&mut *db.connection)
             .await
             .map_err(at("to purge"))?;
-        Ok(Purged { deleted: done.rows_affected(), next })
+        let count = |column| {
+            let rows: i64 = row.try_get(column).map_err(at("to purge"))?;
+            Ok::<_, Failure>(u64::try_from(rows).unwrap_or(0))
+        };
+        Ok(Purged { deleted: count("deleted")?, reviewed: count("reviewed")?, next })
     }
 }

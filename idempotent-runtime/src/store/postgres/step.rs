@@ -1,0 +1,207 @@
+//! The steps of executions: starting, recording and reading them.
+
+use std::collections::HashMap;
+
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::error::{Failure, at};
+use super::execution::{id, owner};
+use super::row::{Instant, Joined, Row};
+use super::runner::{Db, Operation};
+use crate::protocol::{
+    self, ExecutionId, Micros, Record, Step, StepName, StepRecord, StepStart, StepStarted, Written,
+};
+use crate::store::sql::{self, number};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Tries of a write whose row was changed by others while it waited for it.
+const WRITE_TRIES_MAX: u32 = 5;
+
+/// An execution and one of its steps, at one moment: what a write that changed nothing is answered by.
+pub(super) struct Found {
+    pub(super) record: Option<Record>,
+    pub(super) step: Option<Step>,
+    pub(super) now: Micros,
+}
+
+/// A write of which `protocol` says what it is answered where it changes nothing.
+pub(super) trait Write: Sync {
+    /// Its answer.
+    type Answer: Send;
+
+    /// The execution, and the step if it is about one.
+    fn place(&self) -> (ExecutionId, Option<&StepName>);
+
+    /// Writes, if the rows are such that it does.
+    fn write(
+        &self,
+        db: &mut Db<'_>,
+    ) -> impl Future<Output = Result<Option<Self::Answer>, Failure>> + Send;
+
+    /// The answer, unless it should write.
+    fn answer(&self, found: &Found) -> Option<Self::Answer>;
+}
+
+/// Writes; if nothing was written, judges by what is there then, and writes again if it should.
+pub(super) async fn write_or_answer<W: Write>(
+    db: &mut Db<'_>,
+    request: &W,
+) -> Result<W::Answer, Failure> {
+    let place = request.place();
+    for _ in 0..WRITE_TRIES_MAX {
+        if let Some(written) = request.write(db).await? {
+            return Ok(written);
+        }
+        if let Some(answer) = request.answer(&found(db, place).await?) {
+            return Ok(answer);
+        }
+    }
+    let text = format!("postgres: execution {} changed {WRITE_TRIES_MAX} times", place.0);
+    Err(StoreError::new(StoreErrorKind::Busy, text).into())
+}
+
+async fn found(
+    db: &mut Db<'_>,
+    (execution, step): (ExecutionId, Option<&StepName>),
+) -> Result<Found, Failure> {
+    let row = db
+        .query(&db.queries.found)
+        .bind(id(execution))
+        .bind(step.map(|name| name.step.as_str()))
+        .bind(step.map(|name| name.part.as_str()))
+        .fetch_optional(&mut *db.connection)
+        .await
+        .map_err(at("to read a guard"))?;
+    let Some(row) = row else {
+        return Ok(Found { record: None, step: None, now: Micros(0) });
+    };
+    let Instant(now) = row.try_get("now").map_err(at("to read a guard"))?;
+    let record = Some(sql::record(&Row(&row), &db.queries.table)?);
+    Ok(Found { record, step: joined_step(db, &row)?, now })
+}
+
+/// The step that an outer join found, if it found one.
+fn joined_step(db: &Db<'_>, row: &PgRow) -> Result<Option<Step>, Failure> {
+    let id: Option<uuid::Uuid> = row.try_get("step_id").map_err(at("to read a step"))?;
+    let step = id.map(|_| sql::step(&Joined(row), &db.queries.step_table)).transpose()?;
+    Ok(step.map(|(_, step)| step))
+}
+
+/// The journal that an outer join found.
+pub(super) fn joined_journal(db: &Db<'_>, rows: &[PgRow]) -> Result<Vec<Step>, Failure> {
+    let steps = rows.iter().filter_map(|row| joined_step(db, row).transpose());
+    Ok(in_order(steps.collect::<Result<_, _>>()?))
+}
+
+fn in_order(mut journal: Vec<Step>) -> Vec<Step> {
+    journal.sort_by(|a, b| a.name.cmp(&b.name));
+    journal
+}
+
+impl Write for StepStart {
+    type Answer = StepStarted;
+
+    fn place(&self) -> (ExecutionId, Option<&StepName>) {
+        (self.id, Some(&self.name))
+    }
+
+    async fn write(&self, db: &mut Db<'_>) -> Result<Option<StepStarted>, Failure> {
+        let row = db
+            .query(&db.queries.start_step)
+            .bind(id(self.id))
+            .bind(owner(self.owner))
+            .bind(self.token.0)
+            .bind(&self.name.step)
+            .bind(&self.name.part)
+            .bind(i16::from(self.class.stored()))
+            .bind(self.reconciles)
+            .bind(number(self.generation))
+            .bind(number(self.version))
+            .fetch_optional(&mut *db.connection)
+            .await
+            .map_err(at("to start a step"))?;
+        let Some(row) = row else { return Ok(None) };
+        let Instant(started_at) = row.try_get("started_at").map_err(at("to start a step"))?;
+        let Instant(now) = row.try_get("now").map_err(at("to start a step"))?;
+        Ok(Some(StepStarted::Started { started_at, now }))
+    }
+
+    fn answer(&self, Found { record, step, now }: &Found) -> Option<StepStarted> {
+        let (write, answer) = protocol::start_step(record.as_ref(), step.as_ref(), self, *now);
+        write.is_none().then_some(answer)
+    }
+}
+
+impl Operation for StepStart {
+    type Answer = StepStarted;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<StepStarted, Failure> {
+        write_or_answer(db, self).await
+    }
+}
+
+impl Write for StepRecord {
+    type Answer = Written;
+
+    fn place(&self) -> (ExecutionId, Option<&StepName>) {
+        (self.id, Some(&self.name))
+    }
+
+    async fn write(&self, db: &mut Db<'_>) -> Result<Option<Written>, Failure> {
+        let row = db
+            .query(&db.queries.record_step)
+            .bind(id(self.id))
+            .bind(owner(self.owner))
+            .bind(self.token.0)
+            .bind(&self.name.step)
+            .bind(&self.name.part)
+            .bind(i16::from(self.class.stored()))
+            .bind(number(self.generation))
+            .bind(number(self.version))
+            .bind(&self.value)
+            .fetch_optional(&mut *db.connection)
+            .await
+            .map_err(at("to record a step"))?;
+        Ok(row.map(|_| Written::Done))
+    }
+
+    fn answer(&self, Found { record, step, now }: &Found) -> Option<Written> {
+        let (write, answer) = protocol::record_step(record.as_ref(), step.as_ref(), self, *now);
+        write.is_none().then_some(answer)
+    }
+}
+
+impl Operation for StepRecord {
+    type Answer = Written;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
+        write_or_answer(db, self).await
+    }
+}
+
+/// [`Store::journals`](crate::store::Store::journals).
+pub(super) struct Journals<'a>(pub(super) &'a [ExecutionId]);
+
+impl Operation for Journals<'_> {
+    type Answer = Vec<Vec<Step>>;
+
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, Failure> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = db
+            .query(&db.queries.journals)
+            .bind(self.0.iter().map(|execution| id(*execution)).collect::<Vec<_>>())
+            .fetch_all(&mut *db.connection)
+            .await
+            .map_err(at("to read journals"))?;
+        let mut journals: HashMap<ExecutionId, Vec<Step>> = HashMap::new();
+        for row in &rows {
+            let (execution, step) = sql::step(&Row(row), &db.queries.step_table)?;
+            journals.entry(execution).or_default().push(step);
+        }
+        let journal = |id| in_order(journals.get(id).cloned().unwrap_or_default());
+        Ok(self.0.iter().map(journal).collect())
+    }
+}
