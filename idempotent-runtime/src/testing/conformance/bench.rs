@@ -321,7 +321,7 @@ pub(super) fn only<T>(answers: Vec<T>) -> T {
 /// What a takeover granted.
 pub(super) fn granted(answer: TakenOver) -> Granted {
     match answer {
-        TakenOver::Granted(granted) => granted,
+        TakenOver::Granted { granted, .. } => granted,
         TakenOver::Reviewed | TakenOver::Outrun => panic!("granted, not {answer:?}"),
     }
 }

@@ -22,7 +22,7 @@ async fn seen_by_a_stranger(bench: &Bench, attempt: Attempt) -> Seen {
 
 pub(super) async fn claim_of_an_absent_execution_is_granted(bench: &Bench) {
     match bench.claim(&claim(1)).await {
-        Claimed::Granted(Granted { attempts: 1, crashes: 0, token }) => {
+        Claimed::Granted(Granted { attempts: 1, crashes: 0, generation: 0, token }) => {
             assert_eq!(bench.record(id(1)).await.token, token);
         }
         other => panic!("{other:?}"),

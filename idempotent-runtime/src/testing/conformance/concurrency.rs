@@ -89,7 +89,7 @@ async fn takeovers_at_once_are_granted_once(bench: &Bench, before: Attempt) {
     let mut granted = Vec::new();
     for (owner, answer) in answers {
         match answer {
-            TakenOver::Granted(grant) => granted.push((owner, grant.token)),
+            TakenOver::Granted { granted: grant, .. } => granted.push((owner, grant.token)),
             TakenOver::Outrun => {}
             TakenOver::Reviewed => panic!("nobody asked for a review"),
         }
@@ -111,7 +111,7 @@ pub(super) async fn completion_and_takeover_at_once_have_one_winner(bench: &Benc
         let state = bench.record(id(race)).await.state;
         match (done, taken) {
             (Written::Done, TakenOver::Outrun) => assert_eq!(state, State::Completed),
-            (Written::Fenced, TakenOver::Granted(_)) => assert_eq!(state, State::Running),
+            (Written::Fenced, TakenOver::Granted { .. }) => assert_eq!(state, State::Running),
             other => panic!("{other:?}"),
         }
     }

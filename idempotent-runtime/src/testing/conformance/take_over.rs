@@ -12,7 +12,7 @@ async fn outrun(bench: &Bench, request: &TakeOver) {
 
 pub(super) async fn take_over_of_a_lapsed_execution_is_granted(bench: &Bench) {
     let lapsed = bench.lapsed(1).await;
-    let Granted { token, attempts, crashes } =
+    let Granted { token, attempts, crashes, .. } =
         granted(bench.take_over(&lapsed.taken_over_by(2)).await);
     assert!(token > lapsed.token, "{token:?} is not above {:?}", lapsed.token);
     assert_eq!((attempts, crashes), (2, 1));
@@ -145,15 +145,14 @@ pub(super) async fn take_over_sent_twice_is_granted_the_same_both_times(bench: &
     let request = lapsed.taken_over_by(2);
     let first = bench.take_over(&request).await;
     let again = bench.unchanged(id(1), bench.take_over(&request)).await;
-    granted(first);
-    assert_eq!(again, first);
+    assert_eq!(granted(again), granted(first));
 }
 
 pub(super) async fn take_over_by_the_owner_that_runs_grants_what_it_has(bench: &Bench) {
     let lapsed = bench.lapsed(1).await;
     let answer = bench.unchanged(id(1), bench.take_over(&lapsed.taken_over_by(1))).await;
-    let kept = Granted { token: lapsed.token, attempts: 1, crashes: 0 };
-    assert_eq!(answer, TakenOver::Granted(kept));
+    let kept = Granted { token: lapsed.token, attempts: 1, crashes: 0, generation: 0 };
+    assert_eq!(granted(answer), kept);
 }
 
 pub(super) async fn take_over_by_the_owner_that_runs_no_more_is_outrun(bench: &Bench) {
@@ -252,11 +251,11 @@ pub(super) async fn takeovers_of_a_batch_are_answered_in_its_order(bench: &Bench
     let answers = bench.store().take_over(&batch).await.expect("take_over");
     match answers[..] {
         [
-            TakenOver::Granted(fifth),
+            TakenOver::Granted { granted: fifth, .. },
             TakenOver::Outrun,
             TakenOver::Outrun,
             TakenOver::Reviewed,
-            TakenOver::Granted(first),
+            TakenOver::Granted { granted: first, .. },
         ] => {
             assert_eq!((fifth.attempts, fifth.crashes), (2, 1));
             assert_eq!(fifth.token, bench.record(id(5)).await.token);
@@ -273,10 +272,10 @@ pub(super) async fn takeovers_of_one_execution_in_a_batch_are_granted_once(bench
     let answers = bench.store().take_over(&batch).await.expect("take_over");
     let record = bench.record(id(1)).await;
     match answers[..] {
-        [TakenOver::Granted(won), TakenOver::Outrun] => {
+        [TakenOver::Granted { granted: won, .. }, TakenOver::Outrun] => {
             assert_eq!((won.token, owner(2)), (record.token, record.owner));
         }
-        [TakenOver::Outrun, TakenOver::Granted(won)] => {
+        [TakenOver::Outrun, TakenOver::Granted { granted: won, .. }] => {
             assert_eq!((won.token, owner(3)), (record.token, record.owner));
         }
         _ => panic!("{answers:?}"),
