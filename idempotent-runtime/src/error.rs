@@ -113,6 +113,42 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The journal of an attempt before cannot be gone on with.
+    #[error("the journal of an attempt before does not fit this version of the handler: {reason}")]
+    JournalMismatch {
+        /// What does not fit.
+        reason: String,
+    },
+    /// A step's name came twice in one attempt.
+    #[error(
+        "step `{step}` ran twice in one attempt{}; give the second another name, or in a loop name the part: \
+         `step(\"{step}\").part(&item.id)`",
+        if part.is_empty() { String::new() } else { format!(" with the part {part:?}") }
+    )]
+    DuplicateStep {
+        /// Its name.
+        step: String,
+        /// The part, or empty.
+        part: String,
+    },
+    /// A step cannot run as it is written.
+    #[error("step `{step}` cannot run: {reason}")]
+    StepRefused {
+        /// Its name.
+        step: String,
+        /// Why.
+        reason: String,
+    },
+    /// A step's last try took longer than its `timeout`; its effect may have happened.
+    #[error(
+        "step `{step}` took longer than its timeout ({timeout:?}), and its effect may have happened"
+    )]
+    StepTimeout {
+        /// Its name.
+        step: String,
+        /// The limit of one try.
+        timeout: Duration,
+    },
     /// The payload cannot be fingerprinted.
     #[error("the payload cannot be fingerprinted: {reason}")]
     Payload {
@@ -173,6 +209,10 @@ pub enum ErrorKind {
     MaxRuntime,
     Unrecorded,
     ResultUnavailable,
+    JournalMismatch,
+    DuplicateStep,
+    StepRefused,
+    StepTimeout,
     Payload,
     Stale,
     Unsupported,
@@ -216,6 +256,10 @@ impl Error {
             Self::MaxRuntime { .. } => ErrorKind::MaxRuntime,
             Self::Unrecorded { .. } => ErrorKind::Unrecorded,
             Self::ResultUnavailable { .. } => ErrorKind::ResultUnavailable,
+            Self::JournalMismatch { .. } => ErrorKind::JournalMismatch,
+            Self::DuplicateStep { .. } => ErrorKind::DuplicateStep,
+            Self::StepRefused { .. } => ErrorKind::StepRefused,
+            Self::StepTimeout { .. } => ErrorKind::StepTimeout,
             Self::Payload { .. } => ErrorKind::Payload,
             Self::Stale => ErrorKind::Stale,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
@@ -251,6 +295,8 @@ impl Error {
             | Self::LeaseLost
             | Self::MaxRuntime { .. }
             | Self::Unrecorded { .. }
+            | Self::JournalMismatch { .. }
+            | Self::StepTimeout { .. }
             | Self::Store { .. }
             | Self::Schema { .. }
             | Self::NoRuntime
@@ -266,6 +312,8 @@ impl Error {
             | Self::KeyHasNul { .. }
             | Self::Reentrant
             | Self::Stale
+            | Self::DuplicateStep { .. }
+            | Self::StepRefused { .. }
             | Self::Payload { .. } => Disposition::DeadLetter,
         }
     }

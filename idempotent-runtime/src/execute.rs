@@ -134,12 +134,12 @@ struct Run {
 /// What the caller's task carries into the body's.
 struct Ambient {
     scope: Option<Runtime>,
-    caller: Option<Arc<Execution>>,
+    caller: Option<Execution>,
 }
 
 impl Ambient {
     fn of_this_task() -> Self {
-        Self { scope: Runtime::scoped(), caller: Execution::current() }
+        Self { scope: Runtime::scoped(), caller: Execution::try_current() }
     }
 
     async fn scope<F: Future>(self, body: F) -> F::Output {
@@ -159,7 +159,7 @@ enum Admitted<R> {
 
 /// An outcome with our own error; a handler that called must not take it for a terminal one.
 fn failed<R>(codec: &dyn Codec<R>, error: Error) -> R {
-    if let Some(caller) = Execution::current() {
+    if let Some(caller) = Execution::try_current() {
         caller.note_own_error();
     }
     codec.fail(error)
@@ -177,7 +177,7 @@ async fn try_admit<R>(
     codec: &dyn Codec<R>,
 ) -> Result<Admitted<R>, Error> {
     let Resolved { runtime, request } = resolved?;
-    if Execution::current().is_some_and(|caller| caller.runs(request.id)) {
+    if Execution::try_current().is_some_and(|caller| caller.runs(request.id)) {
         return Err(Error::Reentrant);
     }
     let handler = request.handler;

@@ -1,59 +1,241 @@
-//! The execution whose body is running in this task.
+//! The execution whose body is running.
 
+mod journal;
+
+use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::{Notify, watch};
+
+use crate::claim::Taken;
+use crate::error::Error;
+use crate::handler::Handler;
 use crate::identity::{ProviderKey, provider_key as derive_provider_key};
-use crate::protocol::ExecutionId;
+use crate::lease::Attempt;
+use crate::protocol::{ExecutionId, StepName};
+use crate::runtime::Runtime;
+
+pub(crate) use journal::{Journal, Refused, Running, STEPS_MAX, Visit};
 
 tokio::task_local! {
-    static CURRENT: Arc<Execution>;
+    static CURRENT: Execution;
 }
 
-/// An execution whose body is running, and the one whose body called it.
-#[derive(Debug)]
-pub(crate) struct Execution {
-    id: ExecutionId,
-    caller: Option<Arc<Self>>,
+/// The running execution of a handler, to be handed to the tasks that its body spawns.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotent_runtime::{Error, Execution, Runtime, idempotent, step};
+/// #[idempotent(key = "notify:{order_id}")]
+/// async fn notify(order_id: String) -> Result<u32, Error> {
+///     let execution = Execution::current();
+///     let sent = tokio::spawn(execution.scope(async {
+///         step("sms").run(async |_effect| Ok::<_, Error>(1_u32)).await
+///     }));
+///     sent.await.expect("it does not panic")
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// # let runtime = Runtime::connect("doc", "memory:").await?;
+/// assert_eq!(runtime.scope(notify("7".to_owned())).await?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Execution {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handler: &'static Handler,
+    runtime: Runtime,
+    attempt: Arc<Attempt>,
+    caller: Option<Execution>,
     own_error: AtomicBool,
+    journal: Arc<Journal>,
+    halt: Mutex<Option<Halt>>,
+    halted: Notify,
+    ended: watch::Sender<bool>,
+}
+
+/// Why a body is stopped from below: a step cannot go on.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// With our own error; the execution is released.
+    Failed(Error),
+    /// Released until then, since the attempt before may still be alive.
+    Wait(Duration),
+    /// Nobody can know what happened.
+    Review(String),
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execution")
+            .field("handler", &self.inner.handler.name())
+            .field("id", &self.inner.attempt.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Execution {
-    pub(crate) fn new(id: ExecutionId, caller: Option<Arc<Self>>) -> Arc<Self> {
-        Arc::new(Self { id, caller, own_error: AtomicBool::new(false) })
-    }
-
     /// The execution whose body is running in this task.
-    pub(crate) fn current() -> Option<Arc<Self>> {
-        CURRENT.try_with(Arc::clone).ok()
+    ///
+    /// # Panics
+    ///
+    /// Outside a handler's body, also in a task that the body spawned: take the execution before you spawn, and
+    /// wrap what is spawned in [`scope`](Self::scope).
+    #[must_use]
+    pub fn current() -> Self {
+        let Some(execution) = Self::try_current() else {
+            panic!(
+                "Execution::current() was called outside the body of an #[idempotent] handler; \
+                 in a task that the body spawned, take the execution before you spawn"
+            );
+        };
+        execution
     }
 
-    /// Runs `body` as this execution's body.
-    pub(crate) fn scope<F: Future>(self: Arc<Self>, body: F) -> impl Future<Output = F::Output> {
-        CURRENT.scope(self, body)
+    /// The execution whose body is running in this task, if one is.
+    #[must_use]
+    pub fn try_current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+
+    /// Runs `future` as a part of this execution's body: steps and provider keys in it are this execution's.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `future`.
+    pub fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        CURRENT.scope(self, future)
+    }
+
+    /// Its id: 16 bytes, shown as 32 hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> ExecutionId {
+        self.inner.attempt.id
+    }
+
+    /// Which attempt of the execution this is, from 1.
+    #[must_use]
+    pub fn attempt_number(&self) -> u32 {
+        self.inner.attempt.number
+    }
+
+    pub(crate) fn new(
+        handler: &'static Handler,
+        runtime: Runtime,
+        attempt: Arc<Attempt>,
+        taken: Option<Taken>,
+        caller: Option<Self>,
+    ) -> Self {
+        let inner = Inner {
+            handler,
+            runtime,
+            attempt,
+            caller,
+            own_error: AtomicBool::new(false),
+            journal: Journal::new(taken),
+            halt: Mutex::new(None),
+            halted: Notify::new(),
+            ended: watch::Sender::new(false),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Whether this execution, or one that called it, has this id.
     pub(crate) fn runs(&self, id: ExecutionId) -> bool {
-        self.id == id || self.caller.as_ref().is_some_and(|caller| caller.runs(id))
+        self.id() == id || self.inner.caller.as_ref().is_some_and(|caller| caller.runs(id))
     }
 
     /// Notes that one of our own errors was raised below this body.
     pub(crate) fn note_own_error(&self) {
-        self.own_error.store(true, Ordering::Release);
+        self.inner.own_error.store(true, Ordering::Release);
     }
 
     /// Whether one of our own errors was raised below this body.
     pub(crate) fn own_error(&self) -> bool {
-        self.own_error.load(Ordering::Acquire)
+        self.inner.own_error.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn handler(&self) -> &'static Handler {
+        self.inner.handler
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.inner.runtime
+    }
+
+    pub(crate) fn attempt(&self) -> &Arc<Attempt> {
+        &self.inner.attempt
+    }
+
+    pub(crate) fn journal(&self) -> &Arc<Journal> {
+        &self.inner.journal
+    }
+
+    /// The provider key of a step, or of what has no step, under this name.
+    pub(crate) fn provider_key(&self, name: &StepName) -> ProviderKey {
+        let entered = self.inner.journal.generation(name);
+        let generation = entered.unwrap_or(self.inner.attempt.generation);
+        derive_provider_key(&self.id(), &name.step, &name.part, generation)
+    }
+
+    /// Stops the body: it is dropped, and the call ends as `halt` says. Never returns; where nobody drops the
+    /// future, as in a task that the body spawned, it panics once the execution has ended.
+    pub(crate) async fn stop<T>(&self, halt: Halt) -> T {
+        // Of two steps that stop at once the first one says why.
+        self.halt().get_or_insert(halt);
+        self.inner.halted.notify_one();
+        self.outlive().await
+    }
+
+    /// Waits for the end of the execution, which drops the body and this future with it.
+    pub(crate) async fn outlive<T>(&self) -> T {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.inner.ended.subscribe().wait_for(|ended| *ended).await;
+        panic!(
+            "the handler `{}` ended while a task that it spawned was in a step",
+            self.handler().name()
+        );
+    }
+
+    fn halt(&self) -> MutexGuard<'_, Option<Halt>> {
+        // No code that may panic runs under the lock.
+        self.inner.halt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes when a step stops the body, with the reason.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub(crate) async fn halted(&self) -> Halt {
+        loop {
+            if let Some(halt) = self.halt().take() {
+                return halt;
+            }
+            // A call before this one left a permit, so none is missed.
+            self.inner.halted.notified().await;
+        }
+    }
+
+    /// Marks the execution as over: tasks that its body spawned can do nothing more in its name.
+    pub(crate) fn end(&self) {
+        self.inner.journal.close();
+        self.inner.ended.send_replace(true);
     }
 }
 
 /// The idempotency key to send to a provider from a handler with a single call outside.
 ///
-/// 36 ASCII characters, the same on every attempt of this execution; another `name` gives another key. A handler
-/// that makes two calls outside names each: `provider_key("charge")`, `provider_key("receipt")`.
+/// 36 ASCII characters, the same on every attempt of this execution, and the same as that of `step(name)`; another
+/// `name` gives another key. A handler that makes two calls outside runs each in a [`step`](crate::step).
 ///
 /// # Panics
 ///
@@ -72,11 +254,11 @@ impl Execution {
 /// ```
 #[must_use]
 pub fn provider_key(name: &str) -> ProviderKey {
-    let Some(execution) = Execution::current() else {
+    let Some(execution) = Execution::try_current() else {
         panic!(
             "provider_key(\"{name}\") was called outside the body of an #[idempotent] handler; \
              in a task that the body spawned, take the key before you spawn"
         );
     };
-    derive_provider_key(&execution.id, name, "", 0)
+    execution.provider_key(&StepName { step: name.to_owned(), part: String::new() })
 }

@@ -140,6 +140,12 @@ impl Handler {
         self.accepts
     }
 
+    /// Whether it goes on with a journal that this version wrote.
+    pub(crate) const fn accepts(&self, version: u32) -> bool {
+        let (first, last) = self.accepts;
+        version == self.version || first <= version && version <= last
+    }
+
     pub(crate) const fn policy(&self) -> &Policy {
         &self.policy
     }

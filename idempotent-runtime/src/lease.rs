@@ -32,6 +32,7 @@ pub(crate) struct Attempt {
     pub(crate) owner: Owner,
     pub(crate) token: Token,
     pub(crate) number: u32,
+    pub(crate) generation: u32,
     pub(crate) handler: &'static str,
     pub(crate) limits: Limits,
     /// On the process's clock, taken before the claim was sent.
@@ -63,6 +64,7 @@ impl Attempt {
             owner,
             token: granted.token,
             number: granted.attempts,
+            generation: granted.generation,
             handler,
             limits,
             started,
@@ -87,6 +89,11 @@ impl Attempt {
     /// When the attempt may no longer hold a lease, on the process's clock.
     fn runtime_end(&self) -> Duration {
         self.started + Duration::from_millis(self.limits.max_runtime_ms)
+    }
+
+    /// Whether the guard of a write may still hold.
+    pub(crate) fn holds(&self, clock: &dyn Clock) -> bool {
+        clock.elapsed() < self.lease_end()
     }
 
     /// Marks the body as over: what the store says of the lease from now on concerns nobody.

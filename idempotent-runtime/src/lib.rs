@@ -99,6 +99,7 @@
 
 // In reading order: a call, its claim, its body; then what they stand on.
 mod claim;
+mod effect;
 mod execute;
 mod execution;
 mod flight;
@@ -106,6 +107,7 @@ mod lease;
 mod observe;
 mod operation;
 mod outcome;
+pub mod step;
 
 mod argument;
 mod fingerprint;
@@ -132,8 +134,9 @@ pub mod testing;
 pub mod __private;
 
 pub use clock::{Clock, SystemClock};
+pub use effect::Effect;
 pub use error::{Disposition, Error, ErrorKind};
-pub use execution::provider_key;
+pub use execution::{Execution, provider_key};
 pub use handler::{Handler, handlers};
 pub use idempotent_macros::{KeyPart, idempotent, key};
 pub use identity::ProviderKey;
@@ -144,3 +147,4 @@ pub use reaper::Swept;
 pub use review::{InReview, Review};
 pub use runtime::{Builder, Drained, Migrations, Runtime};
 pub use settings::KeyText;
+pub use step::{Backoff, Found, StepBuilder, step};

@@ -137,7 +137,10 @@ where
 ///
 /// The user's `Serialize` and `Deserialize` may panic, and would do so after each run: the effect has happened, so it is
 /// completed without a result rather than run again.
-fn encode<T: Serialize + DeserializeOwned>(value: &T, result_bytes_max: usize) -> StoredResult {
+pub(crate) fn encode<T: Serialize + DeserializeOwned>(
+    value: &T,
+    result_bytes_max: usize,
+) -> StoredResult {
     catch_unwind(AssertUnwindSafe(|| encoded(value, result_bytes_max))).unwrap_or_else(|_| {
         StoredResult::Absent { reason: "the result panicked while it was encoded".to_owned() }
     })
@@ -162,6 +165,6 @@ fn encoded<T: Serialize + DeserializeOwned>(value: &T, result_bytes_max: usize) 
     }
 }
 
-fn decode<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
+pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
     serde_json::from_slice(json).ok()
 }

@@ -13,7 +13,7 @@ use super::settle::{complete, release};
 use super::{Run, jittered};
 use crate::claim::GrantedClaim;
 use crate::error::Error;
-use crate::execution::Execution;
+use crate::execution::{Execution, Halt};
 use crate::flight::Finished;
 use crate::lease::{Attempt, Cancel};
 use crate::metrics;
@@ -38,6 +38,7 @@ enum Ended<R> {
     Returned(R),
     Panicked(Box<dyn Any + Send>),
     Cancelled(Cancel),
+    Halted(Halt),
 }
 
 /// Runs the body, stores its outcome or gives the claim up, and says what the caller gets.
@@ -45,22 +46,28 @@ pub(crate) async fn drive<R, F>(run: Box<Run>, codec: Arc<dyn Codec<R>>, body: F
 where
     F: Future<Output = R>,
 {
-    let Run { claim, request, ambient } = *run;
-    let execution = Execution::new(request.id, ambient.caller.clone());
+    let Run { mut claim, request, ambient } = *run;
     let runtime = claim.runtime().clone();
     let attempt = Arc::clone(claim.attempt());
+    let (taken, caller) = (claim.taken(), ambient.caller.clone());
+    let execution =
+        Execution::new(request.handler, runtime.clone(), Arc::clone(&attempt), taken, caller);
+    let _ending = Ending(execution.clone());
     let began = runtime.clock().elapsed();
 
     let span = span(&attempt);
     if let Some(cause) = attempt.must_stop(runtime.clock()) {
         return unstarted(claim, cause).instrument(span).await;
     }
-    let scoped = ambient.scope(Arc::clone(&execution).scope(body));
-    let ended = supervise(scoped, &attempt, &runtime).instrument(span.clone()).await;
+    if let Some(version) = execution.journal().foreign_version(|it| request.handler.accepts(it)) {
+        return foreign(claim, version).instrument(span).await;
+    }
+    let scoped = ambient.scope(execution.clone().scope(body));
+    let ended = supervise(scoped, &execution).instrument(span.clone()).await;
+    execution.end();
 
     let ran = runtime.clock().elapsed().saturating_sub(began);
-    let settling =
-        Settling { claim, request, codec: codec.as_ref(), own_error: execution.own_error() };
+    let settling = Settling { claim, request, codec: codec.as_ref(), execution };
     let (ended_as, driven) = settling.settle(ended).instrument(span).await;
     metrics::attempt(attempt.handler, ended_as, ran);
     warn_if_slow(&attempt, ran);
@@ -78,6 +85,22 @@ async fn unstarted<R>(claim: GrantedClaim, cause: Cancel) -> Driven<R> {
     })
 }
 
+/// Gives up a claim whose journal another version of the handler wrote, which can go on with it.
+async fn foreign<R>(claim: GrantedClaim, version: u32) -> Driven<R> {
+    let reason = format!("version {version} wrote it, which this version does not accept");
+    release(claim, ReleaseTo::Retry { delay_ms: 0 }, &format!("its journal: {reason}")).await;
+    Driven::Refused(Error::JournalMismatch { reason })
+}
+
+/// Ends the execution also where its body is dropped.
+struct Ending(Execution);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 fn span(attempt: &Attempt) -> tracing::Span {
     tracing::info_span!(
         "idempotent",
@@ -87,12 +110,9 @@ fn span(attempt: &Attempt) -> tracing::Span {
     )
 }
 
-/// Polls the body until it returns, panics, or must stop.
-async fn supervise<R>(
-    body: impl Future<Output = R>,
-    attempt: &Attempt,
-    runtime: &crate::runtime::Runtime,
-) -> Ended<R> {
+/// Polls the body until it returns and its steps are recorded, it panics, or it must stop.
+async fn supervise<R>(body: impl Future<Output = R>, execution: &Execution) -> Ended<R> {
+    let (attempt, clock) = (execution.attempt(), execution.runtime().clock());
     let mut body = pin!(Some(body));
     let caught = poll_fn(|cx| {
         let Some(running) = body.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -102,15 +122,24 @@ async fn supervise<R>(
             Err(panic) => Poll::Ready(Ended::Panicked(panic)),
         }
     });
-    let cause = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        ended = caught => return ended,
-        cause = attempt.cancelled(runtime.clock()) => cause,
+        ended = caught => ended,
+        halt = execution.halted() => Ended::Halted(halt),
+        cause = attempt.cancelled(clock) => Ended::Cancelled(cause),
     };
     // What the body drops may panic as the body may.
-    match catch_unwind(AssertUnwindSafe(|| body.set(None))) {
-        Ok(()) => Ended::Cancelled(cause),
-        Err(panic) => Ended::Panicked(panic),
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body.set(None))) {
+        return Ended::Panicked(panic);
+    }
+    let Ended::Returned(outcome) = ended else { return ended };
+    // Tasks that the body spawned may still be in a step; they come to no other.
+    execution.journal().close();
+    tokio::select! {
+        biased;
+        halt = execution.halted() => Ended::Halted(halt),
+        () = execution.journal().idle() => Ended::Returned(outcome),
+        cause = attempt.cancelled(clock) => Ended::Cancelled(cause),
     }
 }
 
@@ -132,7 +161,7 @@ struct Settling<'a, R> {
     claim: GrantedClaim,
     request: Arc<Request>,
     codec: &'a dyn Codec<R>,
-    own_error: bool,
+    execution: Execution,
 }
 
 impl<R> Settling<'_, R> {
@@ -143,13 +172,15 @@ impl<R> Settling<'_, R> {
             Ended::Returned(outcome) => Box::pin(self.returned(outcome)).await,
             Ended::Panicked(panic) => Box::pin(self.panicked(panic)).await,
             Ended::Cancelled(cause) => Box::pin(self.cancelled(cause)).await,
+            Ended::Halted(halt) => Box::pin(self.halted(halt)).await,
         }
     }
 
     async fn returned(self, outcome: R) -> (&'static str, Driven<R>) {
         let bytes_max = self.claim.runtime().settings().result_bytes_max;
         // The user's `terminal` runs here, and may panic as the body may.
-        let judge = || self.codec.verdict(&outcome, self.own_error, bytes_max);
+        let own_error = self.execution.own_error();
+        let judge = || self.codec.verdict(&outcome, own_error, bytes_max);
         match catch_unwind(AssertUnwindSafe(judge)) {
             Ok(Verdict::Retry) => {
                 let delay_ms = backoff_ms(&self.request, self.claim.attempt().number);
@@ -158,6 +189,14 @@ impl<R> Settling<'_, R> {
                 ("error", Driven::Returned(outcome))
             }
             Ok(Verdict::Finished { failed, result }) => {
+                if let Some(name) = self.execution.journal().open_at_most_once() {
+                    let reason = format!(
+                        "the handler returned while step `{}` was started and dropped; nobody knows \
+                         whether it happened",
+                        name.step
+                    );
+                    return self.halted(Halt::Review(reason)).await;
+                }
                 let finished = Finished {
                     failed,
                     result,
@@ -179,6 +218,34 @@ impl<R> Settling<'_, R> {
         tracing::warn!("the body panicked");
         release(self.claim, ReleaseTo::Crash, "the body panicked").await;
         ("panicked", Driven::Panicked(panic))
+    }
+
+    /// A step could not go on.
+    async fn halted(self, halt: Halt) -> (&'static str, Driven<R>) {
+        let (ended_as, answer) = match halt {
+            Halt::Failed(Error::LeaseLost) => {
+                // Another attempt owns the execution.
+                drop(self.claim.settled());
+                ("lease_lost", Error::LeaseLost)
+            }
+            Halt::Failed(error) => {
+                tracing::warn!(%error, "a step stopped the body");
+                let reason = error.to_string();
+                release(self.claim, ReleaseTo::Retry { delay_ms: 0 }, &reason).await;
+                ("stopped", error)
+            }
+            Halt::Wait(retry_after) => {
+                let to = ReleaseTo::Retry { delay_ms: ms(retry_after) };
+                release(self.claim, to, "a step waits until the attempt before cannot act").await;
+                ("waits", Error::InFlight { retry_after })
+            }
+            Halt::Review(reason) => {
+                tracing::warn!(reason, "a step needs review");
+                release(self.claim, ReleaseTo::Review, &reason).await;
+                ("review", Error::NeedsReview { reason })
+            }
+        };
+        (ended_as, Driven::Refused(answer))
     }
 
     async fn cancelled(self, cause: Cancel) -> (&'static str, Driven<R>) {

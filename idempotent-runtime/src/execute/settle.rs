@@ -29,7 +29,9 @@ pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<
         let answer = loop {
             match claim.runtime().store().complete(slice::from_ref(&completion)).await {
                 Ok(answers) => break only(answers),
-                Err(error) if error.is_transient() && in_time(&claim) => {
+                Err(error)
+                    if error.is_transient() && claim.attempt().holds(claim.runtime().clock()) =>
+                {
                     tracing::warn!(%error, "the outcome could not be stored; asking again");
                     let clock = claim.runtime().clock();
                     clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
@@ -57,17 +59,12 @@ pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<
     })
 }
 
-/// Whether the guard may still hold.
-fn in_time(claim: &GrantedClaim) -> bool {
-    claim.runtime().clock().elapsed() < claim.attempt().lease_end()
-}
-
 /// Gives the claim up; if the store does not answer, the lease lapses by itself.
-pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &'static str) {
+pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &str) {
     claim.attempt().end();
     let runtime = claim.runtime().clone();
+    let request = claim.release(to, reason);
     let released = Box::pin(async move {
-        let request = claim.release(to, reason);
         let mut tries = Tries::new(claim.runtime(), RELEASE_TRIES_MAX);
         let answer: Result<Written, StoreError> = loop {
             match claim.runtime().store().release(slice::from_ref(&request)).await {

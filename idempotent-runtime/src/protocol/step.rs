@@ -106,6 +106,12 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether its value is recorded.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.state == StepState::Recorded
+    }
+
     /// Whether the effect may have happened, and no record says so.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -193,7 +193,7 @@ pub fn release(
     if mine && matches!(record.state, State::Retryable | State::Review) && !to_review {
         return (None, Written::Done);
     }
-    if !guard(record, request.owner, request.token) && !(mine && to_review) {
+    if !(guard(record, request.owner, request.token) || mine && to_review) {
         return (None, Written::Fenced);
     }
     let next = match request.to {

@@ -51,8 +51,7 @@ struct Rows {
 struct Row {
     identity: Identity,
     record: Record,
-    /// Boxed: most executions have no steps.
-    journal: Option<Box<BTreeMap<StepName, Step>>>,
+    journal: BTreeMap<StepName, Step>,
     /// The places of its messages; those that are purged stay listed.
     messages: Vec<i64>,
 }
@@ -63,16 +62,16 @@ impl Row {
     }
 
     fn step(&self, name: &StepName) -> Option<&Step> {
-        self.journal.as_ref()?.get(name)
+        self.journal.get(name)
     }
 
     fn steps(&self) -> Vec<Step> {
-        self.journal.iter().flat_map(|journal| journal.values()).cloned().collect()
+        self.journal.values().cloned().collect()
     }
 
     fn write(&mut self, StepWrite { record, step }: StepWrite) {
         self.record = record;
-        self.journal.get_or_insert_default().insert(step.name.clone(), step);
+        self.journal.insert(step.name.clone(), step);
     }
 }
 
@@ -213,7 +212,7 @@ impl Store for Memory {
                         place.insert(Box::new(Row {
                             identity,
                             record,
-                            journal: None,
+                            journal: BTreeMap::new(),
                             messages: Vec::new(),
                         }));
                     }

@@ -1,0 +1,175 @@
+//! The journal of a running execution, as its own process knows it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::claim::Taken;
+use crate::protocol::{Micros, Step, StepClass, StepName, StepRecord, StepStart, StepState};
+
+/// Steps of one attempt.
+pub(crate) const STEPS_MAX: usize = 1_000;
+
+/// The steps of a running execution.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    known: Mutex<Known>,
+    /// Steps that are being run or recorded.
+    running: watch::Sender<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What the store holds.
+    entries: HashMap<StepName, Step>,
+    /// What this attempt came to.
+    visited: HashSet<StepName>,
+    /// Entries with a value that this attempt has not come to yet.
+    recorded_ahead: usize,
+    /// A moment on the store's clock and on the process's.
+    moment: Option<(Micros, Duration)>,
+    /// The body has returned.
+    closed: bool,
+}
+
+/// What a step finds when the body comes to it.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    /// Its entry, from an attempt before.
+    pub(crate) entry: Option<Step>,
+    /// Whether other entries have a value that this attempt has not come to yet.
+    pub(crate) recorded_ahead: bool,
+    /// Keeps the execution from ending.
+    pub(crate) running: Running,
+}
+
+/// Why a step cannot be visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The handler has ended.
+    Ended,
+    /// It was visited before.
+    Twice,
+    /// There are too many.
+    TooMany,
+}
+
+/// A step that is being run or recorded.
+#[derive(Debug)]
+pub(crate) struct Running(Arc<Journal>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.send_modify(|running| *running -= 1);
+    }
+}
+
+impl Journal {
+    /// The journal that a claim delivered.
+    pub(crate) fn new(taken: Option<Taken>) -> Arc<Self> {
+        let Some(Taken { journal, now, asked }) = taken else { return Arc::default() };
+        let recorded = journal.iter().filter(|step| step.state == StepState::Recorded).count();
+        let entries = journal.into_iter().map(|step| (step.name.clone(), step)).collect();
+        let moment = Some((now, asked));
+        let known = Known { entries, recorded_ahead: recorded, moment, ..Known::default() };
+        Arc::new(Self { known: Mutex::new(known), running: watch::Sender::default() })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // No code that may panic runs under the lock, so a poisoned one is still whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes to a step.
+    pub(crate) fn visit(self: &Arc<Self>, name: &StepName) -> Result<Visit, Refused> {
+        let mut known = self.known();
+        if known.closed {
+            return Err(Refused::Ended);
+        }
+        if known.visited.contains(name) {
+            return Err(Refused::Twice);
+        }
+        if known.visited.len() >= STEPS_MAX {
+            return Err(Refused::TooMany);
+        }
+        known.visited.insert(name.clone());
+        let entry = known.entries.get(name).cloned();
+        if entry.as_ref().is_some_and(|step| step.state == StepState::Recorded) {
+            known.recorded_ahead = known.recorded_ahead.saturating_sub(1);
+        }
+        self.running.send_modify(|running| *running += 1);
+        let running = Running(Arc::clone(self));
+        Ok(Visit { entry, recorded_ahead: known.recorded_ahead > 0, running })
+    }
+
+    /// Takes in that a step was started.
+    pub(crate) fn started(&self, start: &StepStart, started_at: Micros) {
+        let step = Step {
+            name: start.name.clone(),
+            class: start.class,
+            reconciles: start.reconciles,
+            state: StepState::Started,
+            generation: start.generation,
+            version: start.version,
+            owner: start.owner,
+            started_at,
+            // Asked for only by attempts to come.
+            alive_until: started_at,
+            value: None,
+            done_at: None,
+        };
+        self.known().entries.insert(step.name.clone(), step);
+    }
+
+    /// Takes in that a step was recorded.
+    pub(crate) fn recorded(&self, record: &StepRecord) {
+        if let Some(step) = self.known().entries.get_mut(&record.name) {
+            step.state = StepState::Recorded;
+        }
+    }
+
+    /// Takes in a moment on both clocks; the process's is the earlier one.
+    pub(crate) fn told(&self, now: Micros, asked: Duration) {
+        self.known().moment = Some((now, asked));
+    }
+
+    /// The store's time at the process's `elapsed`, never too early.
+    pub(crate) fn store_time(&self, elapsed: Duration) -> Option<Micros> {
+        let (now, asked) = self.known().moment?;
+        let us = i64::try_from(elapsed.saturating_sub(asked).as_micros()).unwrap_or(i64::MAX);
+        Some(Micros(now.0.saturating_add(us)))
+    }
+
+    /// The generation of a provider key under this name.
+    pub(crate) fn generation(&self, name: &StepName) -> Option<u32> {
+        self.known().entries.get(name).map(|step| step.generation)
+    }
+
+    /// The body has returned: nothing is visited any more.
+    pub(crate) fn close(&self) {
+        self.known().closed = true;
+    }
+
+    /// Completes when no step is being run or recorded.
+    pub(crate) async fn idle(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
+    }
+
+    /// A step that must not be repeated, was started, and has no record.
+    pub(crate) fn open_at_most_once(&self) -> Option<StepName> {
+        let known = self.known();
+        let open = |step: &&Step| step.is_open() && step.class == StepClass::AtMostOnce;
+        known.entries.values().find(open).map(|step| step.name.clone())
+    }
+
+    /// The version of an entry that is not one of `accepted`.
+    pub(crate) fn foreign_version(&self, accepted: impl Fn(u32) -> bool) -> Option<u32> {
+        self.known().entries.values().map(|step| step.version).find(|version| !accepted(*version))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+#![doc = include_str!("step/docs.md")]
+
+mod class;
+mod question;
+mod retry;
+mod run;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::effect::Effect;
+use crate::error::Error;
+use crate::identity::ProviderKey;
+use crate::key::{KeyBuilder, KeyPart};
+use crate::protocol::StepName;
+
+pub use class::{AtMostOnce, Plain, ProviderWindow, Repeatable, Started, StepKind};
+pub use question::{Asks, AsksNobody, Found, Question};
+pub use retry::{Always, Backoff, Once, Predicate, Retries, Tries, When};
+
+use run::run;
+
+/// Longest name of a step and of a part, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Begins a named part of a handler whose result is journaled: on a later attempt it is not run again, and its
+/// result is returned.
+///
+/// The name identifies the step in the journal, so that steps may be reordered and run side by side; it is unique in the
+/// handler, and loops name their [`part`](StepBuilder::part)s. A name that changes loses the step's journal:
+/// `testing::handlers_lock` notices.
+#[doc = include_str!("step/classes.md")]
+pub fn step(name: impl Into<String>) -> StepBuilder {
+    let name = name.into();
+    let refused = check("the name", &name).err();
+    StepBuilder {
+        name: StepName { step: name, part: String::new() },
+        refused,
+        kind: Plain,
+        question: AsksNobody,
+        retries: Once,
+        timeout: None,
+    }
+}
+
+/// A step before it runs, from [`step`].
+#[must_use = "a step does nothing until `.run(…).await`"]
+pub struct StepBuilder<C = Plain, Q = AsksNobody, R = Once> {
+    name: StepName,
+    refused: Option<String>,
+    kind: C,
+    question: Q,
+    retries: R,
+    timeout: Option<Duration>,
+}
+
+impl<C: fmt::Debug, Q, R> fmt::Debug for StepBuilder<C, Q, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepBuilder")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R> StepBuilder<Plain, AsksNobody, R> {
+    /// The provider remembers idempotency keys at least this long: the step is noted before it starts, and one that
+    /// was started runs again with the same [`provider_key`](Effect::provider_key) until then. Past it, `reconcile`
+    /// is asked, or a person decides.
+    ///
+    /// Take a little less than the provider says: Stripe keeps keys for 24 h, so write 23.
+    pub fn provider_window(self, window: Duration) -> StepBuilder<ProviderWindow, AsksNobody, R> {
+        self.with_kind(ProviderWindow { window })
+    }
+}
+
+impl StepBuilder {
+    /// The effect must not happen twice: the step is noted before it starts, and one that was started is never run
+    /// again blindly. `reconcile` is asked, or a person decides.
+    ///
+    /// It happens at most once, unless a process sleeps longer than lease and margin just before the call.
+    pub fn at_most_once(self) -> StepBuilder<AtMostOnce> {
+        self.with_kind(AtMostOnce)
+    }
+}
+
+impl<C, Q, R> StepBuilder<C, Q, R> {
+    fn with_kind<D>(self, kind: D) -> StepBuilder<D, Q, R> {
+        let Self { name, refused, question, retries, timeout, .. } = self;
+        StepBuilder { name, refused, kind, question, retries, timeout }
+    }
+
+    /// Names one part of the step, in a loop: `step("ship").part(&item.id)`.
+    ///
+    /// A part is an id, not a position: a list that changes between two attempts would mix results up.
+    pub fn part<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
+        let mut text = KeyBuilder::plain();
+        text.part("part", part);
+        match text.finish() {
+            Ok(text) => {
+                self.refused = self.refused.or_else(|| check("the part", &text).err());
+                self.name.part = text;
+            }
+            Err(error) => self.refused = self.refused.or_else(|| Some(error.to_string())),
+        }
+        self
+    }
+
+    /// Gives one try this long. What is cut off may have happened; then the next try, or the next attempt, goes on as
+    /// the step's class says.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
+impl<C: Repeatable, Q> StepBuilder<C, Q, Once> {
+    /// Tries again inside the attempt when the closure returns an error or its time is over.
+    pub fn retry(self, backoff: Backoff) -> StepBuilder<C, Q, Retries<Always>> {
+        self.with_retries(Retries { backoff, when: Always })
+    }
+
+    /// As [`retry`](Self::retry), for errors of which `when` says so.
+    pub fn retry_when<E, F>(self, backoff: Backoff, when: F) -> StepBuilder<C, Q, Retries<When<F>>>
+    where
+        F: Fn(&E) -> bool,
+    {
+        self.with_retries(Retries { backoff, when: When(when) })
+    }
+
+    fn with_retries<S>(self, retries: S) -> StepBuilder<C, Q, S> {
+        let Self { name, refused, kind, question, timeout, .. } = self;
+        StepBuilder { name, refused, kind, question, retries, timeout }
+    }
+}
+
+impl<C: Started, R> StepBuilder<C, AsksNobody, R> {
+    /// Asks the outside what happened to an effect that was started and not recorded: looks it up by our id or by the
+    /// provider key. Asked only once the attempt before can no longer act; until then the key is in flight.
+    ///
+    /// An error of the question is returned by the step, and the next attempt asks again.
+    pub fn reconcile<T, E, F, Fut>(self, ask: F) -> StepBuilder<C, Asks<F>, R>
+    where
+        F: FnOnce(ProviderKey) -> Fut,
+        Fut: Future<Output = Result<Found<T>, E>>,
+    {
+        let Self { name, refused, kind, retries, timeout, .. } = self;
+        StepBuilder { name, refused, kind, question: Asks(ask), retries, timeout }
+    }
+}
+
+impl<C, Q> StepBuilder<C, Q, Once>
+where
+    C: StepKind,
+{
+    /// Runs the effect, or returns what an attempt before recorded.
+    ///
+    /// What the closure returns as `Ok` is recorded as JSON; an `Err` is returned and never recorded. Our own errors (the
+    /// store failed, the lease is lost, the name came twice) never reach the body: it is dropped, and the
+    /// handler returns them.
+    ///
+    /// # Errors
+    ///
+    /// What the closure returns, and what `reconcile` returns.
+    ///
+    /// # Panics
+    ///
+    /// Outside a handler's body, and in a spawned task once its handler has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// A step that is dropped before it is recorded is as one whose process died: see the table at [`step`]. A handler that
+    /// returns `Ok` while an at-most-once step was started and dropped goes to review.
+    pub async fn run<T, E, F, Fut>(self, effect: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        Q: Question<T, E>,
+        F: FnOnce(Effect) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let mut effect = Some(effect);
+        run(self, |now| effect.take().map(|effect| effect(now))).await
+    }
+}
+
+impl<C, Q, P> StepBuilder<C, Q, Retries<P>>
+where
+    C: StepKind,
+{
+    /// As [`run`](StepBuilder::run) of a step without `retry`; the closure is called once for each try.
+    ///
+    /// # Errors
+    ///
+    /// What the closure returned at the last try.
+    ///
+    /// # Panics
+    ///
+    /// Outside a handler's body, and in a spawned task once its handler has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of a step without `retry`.
+    pub async fn run<T, E, F, Fut>(self, mut effect: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        Q: Question<T, E>,
+        P: Predicate<E>,
+        F: FnMut(Effect) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        run(self, |now| Some(effect(now))).await
+    }
+}
+
+/// Whether a name can stand in the journal.
+fn check(what: &str, name: &str) -> Result<(), String> {
+    let bytes = name.len();
+    if name.is_empty() {
+        return Err(format!("{what} is empty"));
+    }
+    if bytes > NAME_BYTES_MAX {
+        return Err(format!("{what} has {bytes} bytes, more than {NAME_BYTES_MAX}"));
+    }
+    if name.contains('\0') {
+        return Err(format!("{what} holds a NUL character"));
+    }
+    Ok(())
+}
+
+impl<C, Q, R> StepBuilder<C, Q, R> {
+    /// Why the step cannot run, if it cannot.
+    fn refusal(&self) -> Option<Error> {
+        let reason = self.refused.clone()?;
+        Some(Error::StepRefused { step: self.name.step.clone(), reason })
+    }
+}

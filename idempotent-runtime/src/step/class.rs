@@ -1,0 +1,68 @@
+//! The classes of effects, as types.
+
+use std::time::Duration;
+
+use crate::protocol::StepClass;
+
+mod sealed {
+    #[expect(unnameable_types, reason = "it seals")]
+    pub trait Sealed {}
+}
+
+/// The class of a step's effect: [`Plain`], [`ProviderWindow`] or [`AtMostOnce`].
+pub trait StepKind: sealed::Sealed {
+    /// As the journal knows it.
+    #[doc(hidden)]
+    const CLASS: StepClass;
+
+    /// How long the provider remembers its key.
+    #[doc(hidden)]
+    fn window(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Classes that may be tried again inside an attempt.
+pub trait Repeatable: StepKind {}
+
+/// Classes that are noted before they start.
+pub trait Started: StepKind {}
+
+/// Recorded after the effect; may repeat.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+/// Runs again with the same provider key while the provider remembers it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderWindow {
+    pub(super) window: Duration,
+}
+
+/// Never run again blindly.
+#[derive(Clone, Copy, Debug)]
+pub struct AtMostOnce;
+
+impl sealed::Sealed for Plain {}
+impl sealed::Sealed for ProviderWindow {}
+impl sealed::Sealed for AtMostOnce {}
+
+impl StepKind for Plain {
+    const CLASS: StepClass = StepClass::Plain;
+}
+
+impl StepKind for ProviderWindow {
+    const CLASS: StepClass = StepClass::ProviderWindow;
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.window)
+    }
+}
+
+impl StepKind for AtMostOnce {
+    const CLASS: StepClass = StepClass::AtMostOnce;
+}
+
+impl Repeatable for Plain {}
+impl Repeatable for ProviderWindow {}
+impl Started for ProviderWindow {}
+impl Started for AtMostOnce {}

@@ -1,0 +1,361 @@
+//! The story of a step: visit → (recorded | ask | start) → effect → record → value.
+
+use std::slice;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StepBuilder;
+use super::class::StepKind;
+use super::question::{Found, Question};
+use super::retry::Tries;
+use crate::claim::{RETRY_EVERY, only};
+use crate::effect::Effect;
+use crate::error::Error;
+use crate::execution::{Execution, Halt, Refused, Running, STEPS_MAX, Visit};
+use crate::outcome::{decode, encode};
+use crate::policy::ms;
+use crate::protocol::{
+    Micros, Step, StepClass, StepName, StepRecord, StepStart, StepStarted, StepState, StoredResult,
+    Written,
+};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Runs a step. `effect` makes the future of one try, or nothing when it has no more of them.
+///
+/// # Panics
+///
+/// Outside a handler's body, and once the handler has ended.
+pub(super) async fn run<C, Q, R, T, E, Fut>(
+    step: StepBuilder<C, Q, R>,
+    mut effect: impl FnMut(Effect) -> Option<Fut>,
+) -> Result<T, E>
+where
+    C: StepKind,
+    Q: Question<T, E>,
+    R: Tries<E>,
+    T: Serialize + DeserializeOwned,
+    Fut: Future<Output = Result<T, E>>,
+{
+    let (this, visit) = This::visit(&step, Q::ASKS).await;
+    let Visit { entry, recorded_ahead, running } = visit;
+    let StepBuilder { question, retries, timeout, .. } = step;
+    // What was recorded goes first, so that a race is won again by whoever won it.
+    if recorded_ahead && !entry.as_ref().is_some_and(Step::is_recorded) {
+        tokio::task::yield_now().await;
+    }
+    let generation = match this.next(entry).await {
+        Next::Replay(json) => return Ok(this.replay(&json).await),
+        Next::Run { generation } => generation,
+        Next::Ask(open) => match this.ask(question, &open).await? {
+            Found::Happened(value) => {
+                return Ok(this.record(value, open.generation, running).await);
+            }
+            Found::DidNotHappen => open.generation.saturating_add(1),
+            Found::Unknown => {
+                let reason = "was started, and `reconcile` could not tell whether it happened";
+                return this.review(reason).await;
+            }
+        },
+    };
+    let started_at = this.start(generation).await;
+    let mut now = Effect::new(this.execution.clone(), this.name.clone(), generation);
+    loop {
+        this.check_time(started_at).await;
+        let Some(future) = effect(now.clone()) else { return this.execution.outlive().await };
+        let error = match this.timed(timeout, now.scope(future)).await {
+            Ok(Ok(value)) => return Ok(this.record(value, generation, running).await),
+            Ok(Err(error)) => Ok(error),
+            Err(over) => Err(over),
+        };
+        match (retries.again(now.attempt(), error.as_ref().ok()), error) {
+            (Some(delay), _) => {
+                let clock = this.execution.runtime().clock();
+                clock.sleep_until(clock.elapsed() + delay).await;
+                now = now.next();
+            }
+            (None, Ok(error)) => return Err(error),
+            (None, Err(timeout)) => {
+                let step = this.name.step.clone();
+                return this.fail(Error::StepTimeout { step, timeout }).await;
+            }
+        }
+    }
+}
+
+/// What a step does now.
+enum Next {
+    /// Returns what an attempt before recorded.
+    Replay(Vec<u8>),
+    /// Runs under this generation.
+    Run { generation: u32 },
+    /// Asks what became of the entry.
+    Ask(Box<Step>),
+}
+
+/// A step that the body came to.
+struct This {
+    execution: Execution,
+    name: StepName,
+    class: StepClass,
+    asks: bool,
+    window: Option<Duration>,
+}
+
+impl This {
+    async fn visit<C: StepKind, Q, R>(step: &StepBuilder<C, Q, R>, asks: bool) -> (Self, Visit) {
+        let Some(execution) = Execution::try_current() else {
+            panic!(
+                "step(\"{}\") ran outside the body of an #[idempotent] handler; in a task that the body \
+                 spawned, wrap what is spawned in `Execution::current().scope(…)`",
+                step.name.step
+            );
+        };
+        let (name, class, window) = (step.name.clone(), C::CLASS, step.kind.window());
+        let this = Self { execution, name, class, asks, window };
+        if let Some(refused) = step.refusal() {
+            return this.fail(refused).await;
+        }
+        let step = this.name.step.clone();
+        match this.execution.journal().visit(&this.name) {
+            Ok(visit) => (this, visit),
+            Err(Refused::Ended) => {
+                let handler = this.execution.handler().name();
+                panic!("step(\"{step}\") ran after its handler `{handler}` had ended")
+            }
+            Err(Refused::Twice) => {
+                let part = this.name.part.clone();
+                this.fail(Error::DuplicateStep { step, part }).await
+            }
+            Err(Refused::TooMany) => {
+                let reason = format!(
+                    "it is one more than {STEPS_MAX} in one attempt; let each part be an operation of its \
+                     own, with its own key"
+                );
+                this.fail(Error::StepRefused { step, reason }).await
+            }
+        }
+    }
+
+    /// Stops the body with our own error.
+    async fn fail<T>(&self, error: Error) -> T {
+        self.execution.stop(Halt::Failed(error)).await
+    }
+
+    /// Stops the body, because nobody can know what happened.
+    async fn review<T>(&self, what: &str) -> T {
+        let StepName { step, part } = &self.name;
+        let part = if part.is_empty() { String::new() } else { format!(" ({part})") };
+        self.execution.stop(Halt::Review(format!("step `{step}`{part} {what}"))).await
+    }
+
+    /// What follows from the entry of an attempt before.
+    async fn next(&self, entry: Option<Step>) -> Next {
+        let Some(entry) = entry else {
+            return Next::Run { generation: self.execution.attempt().generation };
+        };
+        let generation = entry.generation;
+        match (entry.state, entry.class, self.class) {
+            (StepState::Recorded, ..) => Next::Replay(entry.value.unwrap_or_default()),
+            (StepState::Cleared, ..) => Next::Run { generation },
+            (StepState::Started, StepClass::AtMostOnce, StepClass::AtMostOnce) if self.asks => {
+                Next::Ask(Box::new(entry))
+            }
+            (StepState::Started, StepClass::AtMostOnce, _) => {
+                self.review("runs at most once and was started; nobody knows whether it happened")
+                    .await
+            }
+            (StepState::Started, _, StepClass::Plain | StepClass::Transaction) => {
+                Next::Run { generation }
+            }
+            (StepState::Started, _, StepClass::ProviderWindow) if self.remembers(&entry) => {
+                Next::Run { generation }
+            }
+            (StepState::Started, ..) if self.asks => Next::Ask(Box::new(entry)),
+            (StepState::Started, ..) => {
+                self.review("was started, and the provider may have forgotten its key since").await
+            }
+        }
+    }
+
+    /// Whether the provider still knows the key that the entry was started with.
+    fn remembers(&self, entry: &Step) -> bool {
+        self.age_ms(entry.started_at).is_some_and(|age| self.inside_window(age))
+    }
+
+    fn inside_window(&self, age_ms: u64) -> bool {
+        self.window.is_none_or(|window| age_ms <= ms(window))
+    }
+
+    /// How long ago that was on the store's clock, in milliseconds.
+    fn age_ms(&self, then: Micros) -> Option<u64> {
+        let elapsed = self.execution.runtime().clock().elapsed();
+        let now = self.execution.journal().store_time(elapsed)?;
+        Some(then.ms_until(now))
+    }
+
+    /// Asks what became of an entry, once the attempt that started it can no longer act.
+    async fn ask<T, E, Q: Question<T, E>>(&self, question: Q, open: &Step) -> Result<Found<T>, E> {
+        let elapsed = self.execution.runtime().clock().elapsed();
+        let now = self.execution.journal().store_time(elapsed).unwrap_or(open.started_at);
+        let alive_ms = now.ms_until(open.alive_until);
+        if alive_ms > 0 {
+            return self.execution.stop(Halt::Wait(Duration::from_millis(alive_ms))).await;
+        }
+        question.ask(self.execution.provider_key(&self.name)).await
+    }
+
+    /// The value that an attempt before recorded.
+    async fn replay<T: DeserializeOwned>(&self, json: &[u8]) -> T {
+        tracing::debug!(step = self.name.step, "the step is recorded");
+        match decode(json) {
+            Some(value) => value,
+            None => {
+                let step = &self.name.step;
+                let reason =
+                    format!("what is recorded of step `{step}` is not of this version's type");
+                self.fail(Error::JournalMismatch { reason }).await
+            }
+        }
+    }
+
+    /// Notes that the effect is about to begin, where its class asks for it. When it was first noted.
+    async fn start(&self, generation: u32) -> Option<Micros> {
+        if matches!(self.class, StepClass::Plain | StepClass::Transaction) {
+            return None;
+        }
+        let attempt = self.execution.attempt();
+        let start = StepStart {
+            id: attempt.id,
+            owner: attempt.owner,
+            token: attempt.token,
+            name: self.name.clone(),
+            class: self.class,
+            reconciles: self.asks,
+            version: self.execution.handler().current_version(),
+            generation,
+        };
+        let runtime = self.execution.runtime();
+        let asked = runtime.clock().elapsed();
+        let journal = self.execution.journal();
+        let (execution, noted) = (self.execution.clone(), start.clone());
+        let written = runtime.in_own_task(async move {
+            let store = execution.runtime().store();
+            loop {
+                match store.start_steps(slice::from_ref(&start)).await.and_then(only) {
+                    Err(error) => again(&execution, error).await?,
+                    answered => return answered,
+                }
+            }
+        });
+        match written.await.map_err(store_error).flatten() {
+            Ok(StepStarted::Started { started_at, now }) => {
+                journal.told(now, asked);
+                journal.started(&noted, started_at);
+                Some(started_at)
+            }
+            Ok(StepStarted::Found(_)) => {
+                let step = &self.name.step;
+                let reason = format!("the entry of step `{step}` changed under this attempt");
+                self.fail(Error::JournalMismatch { reason }).await
+            }
+            Ok(StepStarted::Fenced) => self.fail(Error::LeaseLost).await,
+            Err(source) => self.fail(Error::Unrecorded { source }).await,
+        }
+    }
+
+    /// Lets the effect begin only while the lease is sure to hold, and the provider to remember.
+    async fn check_time(&self, started_at: Option<Micros>) {
+        if self.execution.attempt().must_stop(self.execution.runtime().clock()).is_some() {
+            // The body is being cancelled.
+            return self.execution.outlive().await;
+        }
+        let age_ms = started_at.and_then(|at| self.age_ms(at));
+        if age_ms.is_some_and(|age| !self.inside_window(age)) {
+            self.review("was tried for longer than the provider remembers its key").await
+        }
+    }
+
+    /// Runs one try; fails with the time it had.
+    async fn timed<F: Future>(
+        &self,
+        timeout: Option<Duration>,
+        future: F,
+    ) -> Result<F::Output, Duration> {
+        let Some(timeout) = timeout else { return Ok(future.await) };
+        let clock = self.execution.runtime().clock();
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = clock.sleep_until(clock.elapsed() + timeout) => Err(timeout),
+        }
+    }
+
+    /// Records the value, whatever becomes of the caller, and returns it.
+    async fn record<T>(&self, value: T, generation: u32, running: Running) -> T
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let runtime = self.execution.runtime();
+        let json = match encode(&value, runtime.settings().result_bytes_max) {
+            StoredResult::Json(json) => json,
+            StoredResult::Absent { reason } => {
+                let what = format!("happened, and its value cannot be recorded: {reason}");
+                return self.review(&what).await;
+            }
+        };
+        let attempt = self.execution.attempt();
+        let record = StepRecord {
+            id: attempt.id,
+            owner: attempt.owner,
+            token: attempt.token,
+            name: self.name.clone(),
+            class: self.class,
+            version: self.execution.handler().current_version(),
+            generation,
+            value: json,
+        };
+        let execution = self.execution.clone();
+        let written = runtime.in_own_task(async move {
+            // The execution does not end before this has.
+            let _running = running;
+            let store = execution.runtime().store();
+            loop {
+                match store.record_steps(slice::from_ref(&record)).await.and_then(only) {
+                    Err(error) => again(&execution, error).await?,
+                    answered => {
+                        if let Ok(Written::Done) = answered {
+                            execution.journal().recorded(&record);
+                        }
+                        return answered;
+                    }
+                }
+            }
+        });
+        match written.await.map_err(store_error).flatten() {
+            Ok(Written::Done) => value,
+            Ok(Written::Fenced) => self.fail(Error::LeaseLost).await,
+            Err(source) => self.fail(Error::Unrecorded { source }).await,
+        }
+    }
+}
+
+/// Lets a little time pass before a step is written again, while the lease holds and the store is away.
+async fn again(execution: &Execution, error: StoreError) -> Result<(), StoreError> {
+    let clock = execution.runtime().clock();
+    if !error.is_transient() || !execution.attempt().holds(clock) {
+        return Err(error);
+    }
+    tracing::warn!(%error, "a step could not be written; asking again");
+    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
+    Ok(())
+}
+
+/// What became of a store call that has no answer: the store panicked, or its tokio runtime has ended.
+fn store_error(error: Error) -> StoreError {
+    if let Error::Store { source } = error {
+        return source;
+    }
+    StoreError::new(StoreErrorKind::Closed, error.to_string())
+}
