@@ -170,6 +170,3 @@ impl Journal {
         self.known().entries.values().map(|step| step.version).find(|version| !accepted(*version))
     }
 }
-
-#[cfg(test)]
-mod tests;

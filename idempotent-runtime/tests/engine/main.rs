@@ -17,4 +17,5 @@ mod results;
 mod review;
 mod sharing;
 mod shutdown;
+mod steps;
 mod sweeps;

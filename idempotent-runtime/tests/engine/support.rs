@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use idempotent_runtime::__private::{Handler, Operation, call, terminal};
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement,
-    TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
+    StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Memory, Purged, Reaped, Store, StoreError, StoreErrorKind,
@@ -247,6 +247,18 @@ impl Store for Faulty {
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         self.answer("settle", self.inner.settle(settlements)).await
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.answer("start_steps", self.inner.start_steps(starts)).await
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.answer("record_steps", self.inner.record_steps(records)).await
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        self.inner.journals(ids).await
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
