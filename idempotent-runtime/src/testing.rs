@@ -1,9 +1,11 @@
-//! What tests need: a clock that follows tokio's paused time, the lock file of handlers' identities, and the
-//! conformance suite for stores. Feature `testing`; no database driver is needed.
+//! What tests need: a clock that follows tokio's paused time, a provider that honours keys and fails on demand, the
+//! lock file of handlers' identities, and the conformance suite for stores. Feature `testing`; no database driver is
+//! needed.
 
 mod clock;
 pub mod conformance;
 mod lock;
+pub mod provider;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod stores;
 
