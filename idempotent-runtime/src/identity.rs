@@ -37,9 +37,9 @@ pub(crate) fn provider_key(
     part_into(&mut hash, part.as_bytes());
     hash.update(generation.to_be_bytes());
     let uuid = uuid::Builder::from_sha1_bytes(first_16(hash)).into_uuid();
-    let mut text = [0; ProviderKey::LEN];
+    let mut text = [0; ProviderKey::LEN_MAX];
     uuid.hyphenated().encode_lower(&mut text);
-    ProviderKey(text)
+    ProviderKey { text, len: ProviderKey::LEN_MAX }
 }
 
 /// SHA-256(0x02 ‖ id ‖ generation as u32 ‖ n as u32)[..16], the id length-prefixed, with the bits of a UUIDv5.
@@ -67,18 +67,78 @@ fn first_16(hash: Sha256) -> [u8; 16] {
 
 /// The idempotency key that is sent to a provider: the same on every attempt of an execution.
 ///
-/// 36 ASCII characters in the form of a UUID (version 5). It never contains attempt, owner, token or time.
+/// 36 ASCII characters in the form of a UUID (version 5), or fewer after [`max_len`](Self::max_len). It never contains
+/// attempt, owner, token or time. Hex digits and hyphens only, so it can stand in any header, URL or XML as it is.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotent_runtime::{Error, Runtime, idempotent, provider_key};
+/// #[idempotent(key = "charge:{order_id}")]
+/// async fn charge(order_id: u64) -> Result<String, Error> {
+///     let key = provider_key("charge");
+///     let header = format!("Idempotency-Key: {key}"); // it implements `Display`,
+///     assert!(header.ends_with(key.as_str())); // and goes wherever a `&str` does
+///     Ok(key.max_len(20).into())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// # let runtime = Runtime::connect("payments", "memory:").await?;
+/// assert_eq!(runtime.scope(charge(17)).await?.len(), 20);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ProviderKey([u8; Self::LEN]);
+pub struct ProviderKey {
+    /// Zero behind `len`.
+    text: [u8; Self::LEN_MAX],
+    len: usize,
+}
 
 impl ProviderKey {
-    const LEN: usize = 36;
+    /// Characters of a key that was not shortened.
+    pub const LEN_MAX: usize = 36;
+
+    /// Characters that a key has at least: see [`max_len`](Self::max_len).
+    pub const LEN_MIN: usize = 16;
 
     /// The key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Written by `encode_lower`, so always ASCII.
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
+    }
+
+    /// The key in at most `len` characters, for a provider that takes fewer than 36.
+    ///
+    /// What does not fit as it is loses its hyphens, then its last digits: a prefix of up to 32 hex digits. Keep to one
+    /// length per provider, since another length is another key to him. Two different operations get the same 16
+    /// digits (60 random bits) about once in two million times that a provider remembers a million keys of yours at
+    /// a time, the same 20 digits (74 bits) ten thousand times less often; then the second is refused or answered
+    /// with the first one's result.
+    ///
+    /// # Panics
+    ///
+    /// If `len` is less than 16: that few digits collide in practice. Where a provider takes no more, use
+    /// a number that your own database gives out.
+    #[must_use]
+    #[track_caller]
+    pub fn max_len(self, len: usize) -> Self {
+        assert!(
+            len >= Self::LEN_MIN,
+            "a provider key of {len} characters would collide with others; it has at least {}",
+            Self::LEN_MIN
+        );
+        if self.len <= len {
+            return self;
+        }
+        let mut short = Self { text: [0; Self::LEN_MAX], len: 0 };
+        let digits = self.text[..self.len].iter().filter(|byte| **byte != b'-');
+        for (place, digit) in short.text.iter_mut().zip(digits.take(len)) {
+            *place = *digit;
+            short.len += 1;
+        }
+        short
     }
 }
 

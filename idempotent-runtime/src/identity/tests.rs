@@ -1,7 +1,7 @@
 //! Golden vectors, made by an independent implementation (Python's hashlib and uuid). They pin ids and provider keys for ever: if one of these fails, the change would run every
 //! stored operation again, or charge every card again. Do not edit them.
 
-use super::{execution_id, message_id, provider_key};
+use super::{ProviderKey, execution_id, message_id, provider_key};
 use crate::protocol::ExecutionId;
 
 fn id(parts: [&str; 4]) -> String {
@@ -64,4 +64,34 @@ fn message_ids_are_pinned() {
     assert_eq!(message(0, 0), "74825aa2-2406-5c8d-96d0-d9737aca53b2");
     assert_eq!(message(0, 1), "3d89445c-c191-5a29-a2a9-edec2ac28410");
     assert_eq!(message(1, 0), "9a39e7d3-91f8-5c99-9e1e-e66ee9c24d66");
+}
+
+fn key() -> ProviderKey {
+    provider_key(&execution_id("payments", "", "charge", "charge:ord_1"), "charge", "", 0)
+}
+
+#[test]
+fn a_short_provider_key_is_a_prefix_of_the_digits() {
+    let digits = "4932d6f3c8fe564d9c4a225f3feffc90";
+    for len in 16..=35 {
+        assert_eq!(key().max_len(len).as_str(), &digits[..len.min(32)], "{len}");
+    }
+    for len in [36, 45, usize::MAX] {
+        assert_eq!(key().max_len(len), key());
+    }
+}
+
+#[test]
+fn shortening_twice_is_shortening_to_the_less() {
+    assert_eq!(key().max_len(32).max_len(20), key().max_len(20));
+    assert_eq!(key().max_len(20).max_len(32), key().max_len(20));
+    assert_eq!(key().max_len(35), key().max_len(32));
+    assert_ne!(key().max_len(20), key().max_len(21));
+    assert_eq!(key().max_len(20).to_string(), "4932d6f3c8fe564d9c4a");
+}
+
+#[test]
+#[should_panic(expected = "a provider key of 15 characters would collide")]
+fn a_key_that_would_collide_is_refused() {
+    let _ = key().max_len(15);
 }
