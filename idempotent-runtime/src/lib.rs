@@ -125,6 +125,7 @@ mod clock;
 mod error;
 mod metrics;
 pub mod protocol;
+pub mod provider;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
