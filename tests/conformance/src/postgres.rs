@@ -93,10 +93,15 @@ impl Factory for PostgresFactory {
 
     async fn age(&self, by: Duration) {
         sqlx::query(
-            "UPDATE idempotent_execution SET lease_until = lease_until - by.it,
+            "WITH by AS (SELECT make_interval(secs => $1) AS it),
+             steps AS (
+               UPDATE idempotent_step SET started_at = started_at - by.it,
+                 alive_until = alive_until - by.it, done_at = done_at - by.it
+               FROM by)
+             UPDATE idempotent_execution SET lease_until = lease_until - by.it,
                attempt_started_at = attempt_started_at - by.it, not_before = not_before - by.it,
                created_at = created_at - by.it, done_at = done_at - by.it
-             FROM (SELECT make_interval(secs => $1) AS it) AS by",
+             FROM by",
         )
         .bind(by.as_secs_f64())
         .execute(&self.pool)
@@ -114,7 +119,8 @@ impl Place for PostgresFactory {
             store
         });
         let store = Arc::clone(store.await);
-        self.pool.execute("DELETE FROM idempotent_execution").await.expect("it empties");
+        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step";
+        self.pool.execute(empty).await.expect("it empties");
         store
     }
 

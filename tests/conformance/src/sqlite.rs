@@ -101,6 +101,14 @@ impl Factory for SqliteFactory {
         .execute(&self.pool)
         .await
         .expect("age");
+        sqlx::query(
+            "UPDATE idempotent_step SET started_at = started_at - ?1, alive_until = alive_until - ?1,
+               done_at = done_at - ?1",
+        )
+        .bind(us)
+        .execute(&self.pool)
+        .await
+        .expect("age");
     }
 }
 
@@ -113,7 +121,8 @@ impl Place for SqliteFactory {
             store
         });
         let store = Arc::clone(store.await);
-        self.pool.execute("DELETE FROM idempotent_execution").await.expect("it empties");
+        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step";
+        self.pool.execute(empty).await.expect("it empties");
         store
     }
 

@@ -1,6 +1,7 @@
 //! What a random sequence is made of. Executions, owners and tokens are chosen relative to what the model holds
 //! when the operation is run, so that a shorter sequence is one, too.
 
+use idempotent_runtime::protocol::StepClass;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -8,6 +9,9 @@ use proptest::prelude::*;
 pub(super) const EXECUTIONS: u8 = 5;
 /// Owners that a sequence plays with.
 pub(super) const OWNERS: u8 = 4;
+
+/// Steps that each execution plays with.
+pub(super) const STEPS: u8 = 4;
 
 /// An execution by its number, below [`EXECUTIONS`].
 pub(super) type Number = u8;
@@ -26,6 +30,14 @@ pub(super) enum Operation {
     Complete(Vec<CompleteBy>),
     Release(Vec<ReleaseBy>),
     Settle(Vec<SettleBy>),
+    Start {
+        batch: Vec<StepBy>,
+        acks: Acks,
+    },
+    Record {
+        batch: Vec<StepBy>,
+        acks: Acks,
+    },
     Read(Vec<Number>),
     ListReview {
         namespace: u8,
@@ -125,8 +137,40 @@ pub(super) struct SettleBy {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Decided {
     Retry,
+    Reopen,
     Completed,
     Failed,
+    /// The step of that number.
+    Happened(u8),
+    DidNotHappen(u8),
+}
+
+/// A write to the journal; of a record, whether the step reconciles is not asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepBy {
+    pub(super) by: By,
+    /// Below [`STEPS`].
+    pub(super) step: u8,
+    pub(super) class: StepClass,
+    pub(super) reconciles: bool,
+    pub(super) generation: GenerationOf,
+    pub(super) value: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum GenerationOf {
+    /// The entry's, or of a step without one the execution's.
+    Held,
+    Next,
+    Earlier,
+}
+
+/// Whether a batch is sent again.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Acks {
+    Heard,
+    /// The first time, nobody heard the answers.
+    Lost,
 }
 
 /// Any operation, those that bring an execution further more often than others.
@@ -141,7 +185,9 @@ pub(super) fn any() -> impl Strategy<Value = Operation> {
         3 => batch(by()).prop_map(Operation::Renew),
         4 => batch(complete()).prop_map(Operation::Complete),
         5 => batch(release()).prop_map(Operation::Release),
-        3 => batch(settle()).prop_map(Operation::Settle),
+        4 => batch(settle()).prop_map(Operation::Settle),
+        6 => (batch(step()), acks()).prop_map(|(batch, acks)| Operation::Start { batch, acks }),
+        4 => (batch(step()), acks()).prop_map(|(batch, acks)| Operation::Record { batch, acks }),
         1 => batch(number()).prop_map(Operation::Read),
         2 => (0..2_u8, proptest::option::of(number()), rows_max.clone()).prop_map(
             |(namespace, after, rows_max)| Operation::ListReview { namespace, after, rows_max }
@@ -233,6 +279,42 @@ fn settle() -> impl Strategy<Value = SettleBy> + Clone {
         2 => Just(Decided::Retry),
         1 => Just(Decided::Completed),
         1 => Just(Decided::Failed),
+        1 => Just(Decided::Reopen),
+        2 => step_number().prop_map(Decided::Happened),
+        2 => step_number().prop_map(Decided::DidNotHappen),
     ];
     (number(), token_of(), to).prop_map(|(execution, seen, to)| SettleBy { execution, seen, to })
+}
+
+fn acks() -> impl Strategy<Value = Acks> {
+    prop_oneof![4 => Just(Acks::Heard), 1 => Just(Acks::Lost)]
+}
+
+/// Mostly the first, so that a sequence comes back to it.
+fn step_number() -> impl Strategy<Value = u8> + Clone {
+    prop_oneof![3 => Just(0), 1 => 0..STEPS]
+}
+
+fn step() -> impl Strategy<Value = StepBy> + Clone {
+    let class = prop_oneof![
+        1 => Just(StepClass::Plain),
+        1 => Just(StepClass::Transaction),
+        2 => Just(StepClass::ProviderWindow),
+        4 => Just(StepClass::AtMostOnce),
+    ];
+    let generation = prop_oneof![
+        6 => Just(GenerationOf::Held),
+        1 => Just(GenerationOf::Next),
+        1 => Just(GenerationOf::Earlier),
+    ];
+    (by(), step_number(), class, prop::bool::ANY, generation, any_byte()).prop_map(
+        |(by, step, class, reconciles, generation, value)| StepBy {
+            by,
+            step,
+            class,
+            reconciles,
+            generation,
+            value,
+        },
+    )
 }

@@ -1,12 +1,13 @@
 //! One sequence, run on both sides.
 
 mod compare;
+mod steps;
 
 use std::time::Duration;
 
 use idempotent_runtime::protocol::{
     self, Claim, Completion, ExecutionId, Micros, Owner, Record, Release, ReleaseTo, Renewal,
-    SettleTo, Settlement, StoredResult, TakeOver, Target, Token,
+    SettleTo, Settled, Settlement, StepFound, StoredResult, TakeOver, TakenOver, Target, Token,
 };
 use idempotent_runtime::store::{Cursor, Store, StoreError};
 
@@ -15,13 +16,16 @@ use super::operation::{
     TakeOverBy, To, TokenOf,
 };
 use super::tokens::{Pair, Tokens};
-use super::world::{World, id, identity, limits, namespace, owner};
+use super::world::{Change, World, id, identity, limits, namespace, owner, step_name};
 use super::{Place, UNIT_MS};
 
 use compare::{Compared, answered, examined, failed, same};
 
 /// A function of `protocol` that decides what a request changes.
 type Transition<R, A> = fn(Option<&Record>, &R, Micros) -> (Option<Record>, A);
+
+/// The same, where the execution's steps count, too.
+type StepTransition<R, A> = fn(&World, ExecutionId, &R) -> (Option<Change>, A);
 
 /// A request as both sides write it: they differ in tokens and in instants.
 struct Both<R> {
@@ -68,6 +72,8 @@ impl<'a> Run<'a> {
             Operation::Complete(batch) => self.complete(batch).await,
             Operation::Release(batch) => self.release(batch).await,
             Operation::Settle(batch) => self.settle(batch).await,
+            Operation::Start { batch, acks } => self.start(batch, *acks).await,
+            Operation::Record { batch, acks } => self.record(batch, *acks).await,
             Operation::Read(batch) => self.same_records(batch.iter().copied().map(id)).await,
             Operation::ListReview { namespace, after, rows_max } => {
                 self.list_review(*namespace, *after, *rows_max).await
@@ -125,14 +131,14 @@ impl<'a> Run<'a> {
             })
             .collect();
         let answers = self.store.take_over(&sent(&requests)).await;
-        self.judge(
-            &requests,
-            answers,
-            |request| request.id,
-            protocol::take_over,
-            Self::same_taken_over,
-        )
-        .await
+        let take_over: StepTransition<TakeOver, TakenOver> = |world, id, request| {
+            let journal = world.steps(id);
+            let (write, answer) =
+                protocol::take_over(world.record(id), &journal, request, world.now);
+            (write.map(Change::from), answer)
+        };
+        self.judge_steps(&requests, answers, |request| request.id, take_over, Self::same_taken_over)
+            .await
     }
 
     async fn renew(&mut self, batch: &[By]) -> Compared {
@@ -201,6 +207,14 @@ impl<'a> Run<'a> {
                     Decided::Retry => SettleTo::Retry,
                     Decided::Completed => SettleTo::Completed(b"\"paid\"".to_vec()),
                     Decided::Failed => SettleTo::Failed(b"\"lost\"".to_vec()),
+                    Decided::Reopen => SettleTo::Reopen,
+                    Decided::Happened(step) => SettleTo::Step {
+                        name: step_name(step),
+                        found: StepFound::Happened(b"\"shipped\"".to_vec()),
+                    },
+                    Decided::DidNotHappen(step) => {
+                        SettleTo::Step { name: step_name(step), found: StepFound::DidNotHappen }
+                    }
                 };
                 let pair = self.token(settle.execution, settle.seen);
                 let request = |seen: Token| Settlement {
@@ -213,8 +227,18 @@ impl<'a> Run<'a> {
             })
             .collect();
         let answers = self.store.settle(&sent(&requests)).await;
-        self.judge(&requests, answers, |request| request.id, protocol::settle, Self::same_settled)
-            .await
+        let settle: StepTransition<Settlement, Settled> = |world, id, request| {
+            let record = world.record(id);
+            if let SettleTo::Step { name, found } = &request.to {
+                let step = world.step(id, name);
+                let (write, answer) =
+                    protocol::settle_step(record, step, request, found, world.now);
+                return (write.map(Change::from), answer);
+            }
+            let (write, answer) = protocol::settle(record, request, world.now);
+            (write.map(Change::from), answer)
+        };
+        self.judge_steps(&requests, answers, |request| request.id, settle, Self::same_settled).await
     }
 
     async fn list_review(&mut self, number: u8, after: Option<Number>, rows_max: u32) -> Compared {
@@ -258,7 +282,8 @@ impl<'a> Run<'a> {
         let purged = self.store.purge(cursor, rows_max).await.map_err(failed)?;
         let candidates = self.world.candidates(after, None);
         let expected = self.world.purge(examined(&candidates, purged.next, rows_max)?);
-        same("the number deleted", &purged.deleted, &expected)?;
+        let purged = (purged.deleted, purged.reviewed);
+        same("the numbers deleted and sent to review", &purged, &expected)?;
         self.same_records((0..super::operation::EXECUTIONS).map(id)).await
     }
 
@@ -273,8 +298,27 @@ impl<'a> Run<'a> {
     ) -> Compared {
         for (request, answer) in requests.iter().zip(answered(answers, requests.len())?) {
             let id = id(&request.model);
-            let expected =
-                self.world.apply(id, |record, now| transition(record, &request.model, now));
+            let now = self.world.now;
+            let (write, expected) = transition(self.world.record(id), &request.model, now);
+            write.into_iter().for_each(|record| self.world.write(id, record.into()));
+            same(self, id, &answer, &expected)?;
+        }
+        self.same_records(requests.iter().map(|request| id(&request.model))).await
+    }
+
+    /// As [`judge`](Self::judge), where the executions' steps count, too.
+    async fn judge_steps<R, A>(
+        &mut self,
+        requests: &[Both<R>],
+        answers: Result<Vec<A>, StoreError>,
+        id: fn(&R) -> ExecutionId,
+        transition: StepTransition<R, A>,
+        same: fn(&mut Self, ExecutionId, &A, &A) -> Compared,
+    ) -> Compared {
+        for (request, answer) in requests.iter().zip(answered(answers, requests.len())?) {
+            let id = id(&request.model);
+            let (write, expected) = transition(&self.world, id, &request.model);
+            write.into_iter().for_each(|change| self.world.write(id, change));
             same(self, id, &answer, &expected)?;
         }
         self.same_records(requests.iter().map(|request| id(&request.model))).await
@@ -322,7 +366,7 @@ impl<'a> Run<'a> {
 }
 
 /// The requests of a batch without those for an execution that an earlier one is for.
-fn distinct<R: Copy>(batch: &[R], execution: impl Fn(&R) -> Number) -> Vec<R> {
+fn distinct<R: Copy, P: PartialEq>(batch: &[R], execution: impl Fn(&R) -> P) -> Vec<R> {
     let mut distinct: Vec<R> = Vec::with_capacity(batch.len());
     for request in batch {
         if distinct.iter().all(|other| execution(other) != execution(request)) {

@@ -1,19 +1,42 @@
 //! The model: executions in a map, and the pure functions over them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use idempotent_runtime::protocol::{
-    self, ExecutionId, Identity, Limits, Micros, Owner, Record, State,
+    self, ExecutionId, Identity, Limits, Micros, Owner, Record, State, Step, StepName, StepWrite,
 };
 
 use super::UNIT_MS;
 use super::operation::Number;
+
+/// The steps of an execution.
+pub(super) type Journal = BTreeMap<StepName, Step>;
+
+/// What an operation writes.
+#[derive(Debug)]
+pub(super) struct Change {
+    record: Record,
+    step: Option<Step>,
+}
+
+impl From<Record> for Change {
+    fn from(record: Record) -> Self {
+        Self { record, step: None }
+    }
+}
+
+impl From<StepWrite> for Change {
+    fn from(StepWrite { record, step }: StepWrite) -> Self {
+        Self { record, step: Some(step) }
+    }
+}
 
 /// The executions as the protocol has them.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) now: Micros,
     pub(super) records: HashMap<ExecutionId, Record>,
+    journals: HashMap<ExecutionId, Journal>,
     /// The ids of the records in the order of their creation.
     pub(super) order: Vec<ExecutionId>,
 }
@@ -21,26 +44,30 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Self {
         let now = Micros(1_790_000_000_000_000);
-        Self { now, records: HashMap::new(), order: Vec::new() }
+        Self { now, records: HashMap::new(), journals: HashMap::new(), order: Vec::new() }
     }
 
     pub(super) fn record(&self, id: ExecutionId) -> Option<&Record> {
         self.records.get(&id)
     }
 
-    /// Runs one transition and writes what it says.
-    pub(super) fn apply<A>(
-        &mut self,
-        id: ExecutionId,
-        transition: impl FnOnce(Option<&Record>, Micros) -> (Option<Record>, A),
-    ) -> A {
-        let (write, answer) = transition(self.records.get(&id), self.now);
-        if let Some(record) = write
-            && self.records.insert(id, record).is_none()
-        {
+    /// The steps of an execution, in the order of their names.
+    pub(super) fn steps(&self, id: ExecutionId) -> Vec<Step> {
+        self.journals.get(&id).into_iter().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    pub(super) fn step(&self, id: ExecutionId, name: &StepName) -> Option<&Step> {
+        self.journals.get(&id)?.get(name)
+    }
+
+    /// Writes what an operation decided.
+    pub(super) fn write(&mut self, id: ExecutionId, Change { record, step }: Change) {
+        if self.records.insert(id, record).is_none() {
             self.order.push(id);
         }
-        answer
+        if let Some(step) = step {
+            self.journals.entry(id).or_default().insert(step.name.clone(), step);
+        }
     }
 
     /// The executions behind `after` that were created in the last `younger_ms`, in the order of creation.
@@ -67,17 +94,21 @@ impl World {
         lapsed
     }
 
-    /// Deletes the expired ones among `examined`.
-    pub(super) fn purge(&mut self, examined: &[ExecutionId]) -> u64 {
-        let mut deleted = 0;
+    /// Deletes the expired ones among `examined`, and sends the abandoned ones to review; how many of each.
+    pub(super) fn purge(&mut self, examined: &[ExecutionId]) -> (u64, u64) {
+        let (mut deleted, mut reviewed) = (0, 0);
         for id in examined {
-            if protocol::expired(&self.records[id], self.now) {
+            if let Some(abandoned) = protocol::abandoned(&self.records[id], self.now) {
+                self.records.insert(*id, abandoned);
+                reviewed += 1;
+            } else if protocol::expired(&self.records[id], self.now) {
                 self.records.remove(id);
+                self.journals.remove(id);
                 self.order.retain(|kept| kept != id);
                 deleted += 1;
             }
         }
-        deleted
+        (deleted, reviewed)
     }
 }
 
@@ -94,6 +125,17 @@ pub(super) fn owner(number: u8) -> Owner {
 
 pub(super) fn namespace(number: u8) -> String {
     format!("namespace {}", number % 2)
+}
+
+/// The name of a step. Their order by bytes is another than that of a language, or of a plain concatenation.
+pub(super) fn step_name(number: u8) -> StepName {
+    let (step, part) = match number {
+        0 => ("ship", ""),
+        1 => ("ship", "b"),
+        2 => ("ship", "B"),
+        _ => ("ship\u{e4}", ""),
+    };
+    StepName { step: step.to_owned(), part: part.to_owned() }
 }
 
 /// What the id of an execution is made from.

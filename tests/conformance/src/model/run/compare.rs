@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use idempotent_runtime::protocol::{
-    Claimed, ExecutionId, Granted, Micros, Record, Settled, TakenOver,
+    Claimed, ExecutionId, Granted, Micros, Record, Settled, Step, StepStarted, TakenOver,
 };
 use idempotent_runtime::store::{Cursor, Execution, StoreError};
 
@@ -39,8 +39,12 @@ impl Run<'_> {
         model: &TakenOver,
     ) -> Compared {
         match (store, model) {
-            (TakenOver::Granted(store), TakenOver::Granted(model)) => {
-                self.same_grant(id, *store, *model)
+            (
+                TakenOver::Granted { granted: store, journal, now },
+                TakenOver::Granted { granted: model, journal: expected, now: model_now },
+            ) => {
+                self.same_grant(id, *store, *model)?;
+                same_journal(Moved { model: *model_now, store: *now }, journal, expected)
             }
             _ => same("the answer", store, model),
         }
@@ -61,6 +65,27 @@ impl Run<'_> {
         }
     }
 
+    pub(super) fn same_started(
+        &mut self,
+        _id: ExecutionId,
+        store: &StepStarted,
+        model: &StepStarted,
+    ) -> Compared {
+        match (store, model) {
+            (
+                StepStarted::Started { started_at, now },
+                StepStarted::Started { started_at: expected, now: model_now },
+            ) => {
+                let moved = Moved { model: *model_now, store: *now };
+                same("the start", started_at, &moved.near(*started_at, *expected))
+            }
+            (StepStarted::Found(store), StepStarted::Found(model)) => {
+                same_step(self.moved(), store, model)
+            }
+            _ => same("the answer", store, model),
+        }
+    }
+
     pub(super) fn same_answer<A: Debug + PartialEq>(
         &mut self,
         _id: ExecutionId,
@@ -73,9 +98,16 @@ impl Run<'_> {
     fn same_grant(&mut self, id: ExecutionId, store: Granted, model: Granted) -> Compared {
         same("the attempts", &store.attempts, &model.attempts)?;
         same("the crashes", &store.crashes, &model.crashes)?;
+        same("the generation", &store.generation, &model.generation)?;
         self.tokens.learn(id, Pair { model: model.token, store: store.token })
     }
 
+    /// From the model's time to that of the place, more or less.
+    fn moved(&self) -> Moved {
+        Moved { model: self.world.now, store: self.place.now() }
+    }
+
+    /// Compares executions and their journals.
     pub(super) async fn same_records(
         &mut self,
         ids: impl Iterator<Item = ExecutionId>,
@@ -89,6 +121,9 @@ impl Run<'_> {
                 }
                 None => same("the record", &None, &self.world.record(*id))?,
             }
+        }
+        for (id, journal) in ids.iter().zip(answered(self.store.journals(&ids).await, ids.len())?) {
+            same_journal(self.moved(), &journal, &self.world.steps(*id))?;
         }
         Ok(())
     }
@@ -106,26 +141,54 @@ impl Run<'_> {
         let ((record, now), (expected, model_now)) = (store, model);
         let pair = Pair { model: expected.token, store: record.token };
         self.tokens.learn(record.id, pair)?;
-        let moved = |instant: Micros| Micros(instant.0 - model_now.0 + now.0);
-        let near = |instant: Micros, expected: Micros| match moved(expected) {
-            expected if instant.0.abs_diff(expected.0) <= TOLERANCE_US.unsigned_abs() => instant,
-            expected => expected,
-        };
-        let maybe_near = |instant: Option<Micros>, expected: Option<Micros>| {
-            expected
-                .map(|expected| instant.map_or(moved(expected), |instant| near(instant, expected)))
-        };
+        let moved = Moved { model: model_now, store: now };
         let expected = Record {
             token: record.token,
-            lease_until: near(record.lease_until, expected.lease_until),
-            attempt_started_at: near(record.attempt_started_at, expected.attempt_started_at),
-            not_before: maybe_near(record.not_before, expected.not_before),
-            created_at: near(record.created_at, expected.created_at),
-            done_at: maybe_near(record.done_at, expected.done_at),
+            lease_until: moved.near(record.lease_until, expected.lease_until),
+            attempt_started_at: moved.near(record.attempt_started_at, expected.attempt_started_at),
+            not_before: moved.maybe_near(record.not_before, expected.not_before),
+            created_at: moved.near(record.created_at, expected.created_at),
+            done_at: moved.maybe_near(record.done_at, expected.done_at),
             ..expected.clone()
         };
         same("the record", record, &expected)
     }
+}
+
+/// The same moment on both sides.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    model: Micros,
+    store: Micros,
+}
+
+impl Moved {
+    /// An instant of the store if it is near what the model expects, else what is expected.
+    fn near(self, instant: Micros, expected: Micros) -> Micros {
+        let expected = Micros(expected.0 - self.model.0 + self.store.0);
+        let is_near = instant.0.abs_diff(expected.0) <= TOLERANCE_US.unsigned_abs();
+        if is_near { instant } else { expected }
+    }
+
+    fn maybe_near(self, instant: Option<Micros>, expected: Option<Micros>) -> Option<Micros> {
+        expected.map(|expected| self.near(instant.unwrap_or(Micros(i64::MIN)), expected))
+    }
+}
+
+fn same_journal(moved: Moved, journal: &[Step], expected: &[Step]) -> Compared {
+    let names = |steps: &[Step]| steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>();
+    same("the journal", &names(journal), &names(expected))?;
+    journal.iter().zip(expected).try_for_each(|(step, expected)| same_step(moved, step, expected))
+}
+
+fn same_step(moved: Moved, step: &Step, expected: &Step) -> Compared {
+    let expected = Step {
+        started_at: moved.near(step.started_at, expected.started_at),
+        alive_until: moved.near(step.alive_until, expected.alive_until),
+        done_at: moved.maybe_near(step.done_at, expected.done_at),
+        ..expected.clone()
+    };
+    same("the step", step, &expected)
 }
 
 /// Which of the candidates a sweep examined, judged by where it says to go on.
