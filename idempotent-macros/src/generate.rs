@@ -12,6 +12,7 @@ mod checks;
 mod fingerprint;
 pub(crate) mod key;
 mod policy;
+mod steps;
 
 // Input:
 //

@@ -9,6 +9,7 @@ pub struct Handler {
     module: &'static str,
     key: &'static str,
     fingerprint: &'static [&'static str],
+    steps: &'static [&'static str],
     version: u32,
     accepts: (u32, u32),
     policy: Policy,
@@ -34,6 +35,7 @@ impl Handler {
             module,
             key,
             fingerprint: &[],
+            steps: &[],
             version: 1,
             accepts: (1, 1),
             policy: Policy {
@@ -51,6 +53,13 @@ impl Handler {
     #[must_use]
     pub const fn fingerprint(mut self, paths: &'static [&'static str]) -> Self {
         self.fingerprint = paths;
+        self
+    }
+
+    /// The steps that stand in the function's body, by name.
+    #[must_use]
+    pub const fn steps(mut self, names: &'static [&'static str]) -> Self {
+        self.steps = names;
         self
     }
 
@@ -126,6 +135,12 @@ impl Handler {
     #[must_use]
     pub const fn fingerprinted(&self) -> &'static [&'static str] {
         self.fingerprint
+    }
+
+    /// The steps that stand in the function's body, by name; those of functions that it calls are not known.
+    #[must_use]
+    pub const fn step_names(&self) -> &'static [&'static str] {
+        self.steps
     }
 
     /// The version.

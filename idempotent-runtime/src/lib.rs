@@ -118,8 +118,10 @@ mod policy;
 mod settings;
 
 mod reaper;
+mod backfill;
 mod review;
 mod runtime;
+mod status;
 
 mod clock;
 mod error;
@@ -145,7 +147,8 @@ pub use key::{IssuedAt, KeyPart, KeyWriter, OperationKey, ParseOperationKeyError
 pub use observe::{Answer, Observed, observe};
 pub use outcome::Outcome;
 pub use reaper::Swept;
-pub use review::{InReview, Review};
+pub use review::Review;
 pub use runtime::{Builder, Drained, Migrations, Runtime};
 pub use settings::KeyText;
+pub use status::{ExecutionStatus, StepStatus};
 pub use step::{Backoff, Found, StepBuilder, step};

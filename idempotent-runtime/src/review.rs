@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use crate::claim::only;
 use crate::error::Error;
-use crate::protocol::{
-    ExecutionId, Identity, Micros, Record, SettleTo, Settled, Settlement, Token,
-};
+use crate::protocol::{SettleTo, Settled, Settlement, StepFound};
 use crate::runtime::Runtime;
+use crate::status::{ExecutionStatus, StepStatus};
 use crate::store::Cursor;
 
 /// Rows of one listing, unless asked for fewer.
@@ -42,27 +41,6 @@ pub struct Review {
     runtime: Runtime,
 }
 
-/// An execution in review.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InReview {
-    /// Which execution.
-    pub id: ExecutionId,
-    /// Namespace, tenant, handler and key.
-    pub identity: Identity,
-    /// Why it is in review.
-    pub reason: String,
-    /// Attempts so far.
-    pub attempts: u32,
-    /// Attempts that ended without an outcome.
-    pub crashes: u32,
-    /// When it was first claimed.
-    pub created_at: Micros,
-    /// When the last attempt was claimed.
-    pub attempt_started_at: Micros,
-    seen: Token,
-}
-
 impl Runtime {
     /// The executions of this namespace in review, and what to do about them.
     #[must_use]
@@ -84,16 +62,16 @@ impl Review {
     /// Nothing is written.
     pub async fn list(
         &self,
-        after: Option<&InReview>,
+        after: Option<&ExecutionStatus>,
         rows_max: u32,
-    ) -> Result<Vec<InReview>, Error> {
+    ) -> Result<Vec<ExecutionStatus>, Error> {
         let store = Arc::clone(self.runtime.store());
         let namespace = self.runtime.namespace().to_owned();
         let after = after.map(|last| Cursor { created_at: last.created_at, id: last.id });
         let listing =
             async move { store.list_review(&namespace, after, rows_max.min(ROWS_MAX)).await };
         let listed = self.runtime.in_own_task(listing).await??;
-        Ok(listed.into_iter().map(|held| InReview::new(held.identity, held.record)).collect())
+        ExecutionStatus::with_journals(&self.runtime, listed).await
     }
 
     /// Lets the next call run the handler again, with crashes back at zero: for an effect that is known not to have
@@ -108,7 +86,7 @@ impl Review {
     /// # Cancel safety
     ///
     /// The decision is written or not; list again.
-    pub async fn retry(&self, held: &InReview, note: &str) -> Result<(), Error> {
+    pub async fn retry(&self, held: &ExecutionStatus, note: &str) -> Result<(), Error> {
         self.settle(held, SettleTo::Retry, note).await
     }
 
@@ -125,7 +103,7 @@ impl Review {
     /// The decision is written or not; list again.
     pub async fn mark_completed<T: Serialize>(
         &self,
-        held: &InReview,
+        held: &ExecutionStatus,
         result: &T,
         note: &str,
     ) -> Result<(), Error> {
@@ -144,14 +122,71 @@ impl Review {
     /// The decision is written or not; list again.
     pub async fn mark_failed<E: Serialize>(
         &self,
-        held: &InReview,
+        held: &ExecutionStatus,
         error: &E,
         note: &str,
     ) -> Result<(), Error> {
         self.settle(held, SettleTo::Failed(self.encode(error)?), note).await
     }
 
-    fn encode<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, Error> {
+    /// Lets a finished execution run again: for an operation that must be done anew. Steps that are recorded stay so, and
+    /// are not repeated; what has no step gets new provider keys.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if it is not finished as it was read, and as [`retry`](Self::retry).
+    ///
+    /// # Cancel safety
+    ///
+    /// The decision is written or not; read again.
+    pub async fn reopen(&self, finished: &ExecutionStatus, note: &str) -> Result<(), Error> {
+        self.settle(finished, SettleTo::Reopen, note).await
+    }
+
+    /// Records the value of a step that is known to have happened: the next attempt goes on behind it. When no other
+    /// step is open the execution is retryable, else it stays in review, to be listed again.
+    ///
+    /// `value` must encode as the step's own type does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Payload`] if the value does not encode as JSON, and as [`retry`](Self::retry).
+    ///
+    /// # Cancel safety
+    ///
+    /// The decision is written or not; list again.
+    pub async fn mark_step_happened<T: Serialize>(
+        &self,
+        held: &ExecutionStatus,
+        step: &StepStatus,
+        value: &T,
+        note: &str,
+    ) -> Result<(), Error> {
+        let found = StepFound::Happened(self.encode(value)?);
+        self.settle(held, SettleTo::Step { name: step.name.clone(), found }, note).await
+    }
+
+    /// Lets a step be tried anew, under a new provider key, that is known not to have happened. When no other
+    /// step is open the execution is retryable, else it stays in review, to be listed again.
+    ///
+    /// # Errors
+    ///
+    /// As [`retry`](Self::retry).
+    ///
+    /// # Cancel safety
+    ///
+    /// The decision is written or not; list again.
+    pub async fn mark_step_did_not_happen(
+        &self,
+        held: &ExecutionStatus,
+        step: &StepStatus,
+        note: &str,
+    ) -> Result<(), Error> {
+        let found = StepFound::DidNotHappen;
+        self.settle(held, SettleTo::Step { name: step.name.clone(), found }, note).await
+    }
+
+    pub(crate) fn encode<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>, Error> {
         let json = serde_json::to_vec(value)
             .map_err(|error| Error::Payload { reason: error.to_string() })?;
         let bytes_max = self.runtime.settings().result_bytes_max;
@@ -162,7 +197,7 @@ impl Review {
         Ok(json)
     }
 
-    async fn settle(&self, held: &InReview, to: SettleTo, note: &str) -> Result<(), Error> {
+    async fn settle(&self, held: &ExecutionStatus, to: SettleTo, note: &str) -> Result<(), Error> {
         if note.trim().is_empty() || note.len() > NOTE_BYTES_MAX || note.contains('\0') {
             let reason = "say who decided and why, in 1 to 1,024 bytes without NUL".to_owned();
             return Err(Error::Config { setting: "note", reason });
@@ -172,7 +207,8 @@ impl Review {
             SettleTo::Completed(_) => "completed",
             SettleTo::Failed(_) => "failed",
             SettleTo::Reopen => "reopen",
-            SettleTo::Step { .. } => "step",
+            SettleTo::Step { found: StepFound::Happened(_), .. } => "step happened",
+            SettleTo::Step { found: StepFound::DidNotHappen, .. } => "step did not happen",
         };
         let settlement = Settlement { id: held.id, seen: held.seen, to, note: note.to_owned() };
         let store = Arc::clone(self.runtime.store());
@@ -189,21 +225,6 @@ impl Review {
                 Err(Error::NotDue { retry_after })
             }
             Settled::Outrun | Settled::NoSuchStep => Err(Error::Stale),
-        }
-    }
-}
-
-impl InReview {
-    fn new(identity: Identity, record: Record) -> Self {
-        Self {
-            id: record.id,
-            identity,
-            reason: record.reason.unwrap_or_default(),
-            attempts: record.attempts,
-            crashes: record.crashes,
-            created_at: record.created_at,
-            attempt_started_at: record.attempt_started_at,
-            seen: record.token,
         }
     }
 }

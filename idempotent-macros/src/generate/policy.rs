@@ -6,6 +6,7 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 use super::{operation_ident, private};
+use super::steps;
 use crate::spec::Spec;
 
 /// The handler's static, and its entry in the binary's list.
@@ -33,6 +34,10 @@ fn limits(spec: &Spec) -> TokenStream {
             quote!(#(#cfg)* #path)
         });
         calls.extend(quote!(.fingerprint(&[#(#paths),*])));
+    }
+    let steps = steps::of(&spec.function.body);
+    if !steps.is_empty() {
+        calls.extend(quote!(.steps(&[#(#steps),*])));
     }
     let (version, (first, last)) = (policy.version, policy.accepts);
     if (version, first, last) != (1, 1, 1) {

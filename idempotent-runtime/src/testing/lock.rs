@@ -20,16 +20,21 @@ struct Locked {
     key: String,
     /// What is fingerprinted, as written.
     fingerprint: Vec<String>,
+    /// The steps that stand in its body.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<String>,
     version: u32,
 }
 
 type Lock = BTreeMap<String, Locked>;
 
-/// Checks every handler of this binary against a lock file: name, key template, what is fingerprinted, version.
+/// Checks every handler of this binary against a lock file: name, key template, what is fingerprinted, the names of the
+/// steps in its body, version.
 ///
 /// Write it as a test of the crate that holds the handlers, and commit the file. A renamed handler or a changed key
 /// template makes new keys, under which operations that are done run again; a changed fingerprint refuses retries in
-/// flight. Where a change is meant, run the test once with `IDEMPOTENT_LOCK=write` and review the file's diff.
+/// flight; a renamed step loses its journal, and its effect is repeated. Steps in functions that a handler calls are not
+/// seen. Where a change is meant, run the test once with `IDEMPOTENT_LOCK=write` and review the file's diff.
 ///
 /// `path` is relative to the package's folder, where `cargo test` runs.
 ///
@@ -94,6 +99,7 @@ fn lock(handlers: impl Iterator<Item = &'static Handler>) -> Result<Lock, String
         let locked = Locked {
             key: handler.key_template().to_owned(),
             fingerprint: handler.fingerprinted().iter().map(|&path| path.to_owned()).collect(),
+            steps: handler.step_names().iter().map(|&name| name.to_owned()).collect(),
             version: handler.current_version(),
         };
         if lock.insert(handler.name().to_owned(), locked).is_some() {
@@ -134,6 +140,15 @@ fn differences(locked: &Lock, now: &Lock) -> String {
                  be refused",
                 old.fingerprint, new.fingerprint
             ));
+        }
+        for step in old.steps.iter().filter(|step| !new.steps.contains(step)) {
+            line(format_args!(
+                "`{name}`: step `{step}` is gone: where it is recorded, another name runs its effect again; keep \
+                 the name, or raise `version` and leave the old one out of `accepts`"
+            ));
+        }
+        for step in new.steps.iter().filter(|step| !old.steps.contains(step)) {
+            line(format_args!("`{name}`: step `{step}` is new"));
         }
         if old.version != new.version {
             line(format_args!(

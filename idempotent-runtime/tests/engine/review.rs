@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotent_runtime::__private::Handler;
-use idempotent_runtime::{Error, InReview, Runtime};
+use idempotent_runtime::{Error, ExecutionStatus, Runtime};
 
 use crate::support::{AppError, Faulty, ours, run, run_terminal, runtime_on, store};
 
@@ -14,7 +14,7 @@ async fn in_review(
     store: &Faulty,
     handler: &'static Handler,
     key: &'static str,
-) -> (Runtime, InReview) {
+) -> (Runtime, ExecutionStatus) {
     let runtime = runtime_on(store).await;
     for _ in 0..2 {
         let shared = runtime.clone();
