@@ -117,8 +117,8 @@ mod key;
 mod policy;
 mod settings;
 
-mod reaper;
 mod backfill;
+mod reaper;
 mod review;
 mod runtime;
 mod status;

@@ -98,6 +98,7 @@ async fn purge(
     let purged = runtime.in_own_task(purging).await??;
     metrics::purged(purged.deleted);
     swept.purged += purged.deleted;
+    swept.review += purged.reviewed;
     Ok(purged.next)
 }
 

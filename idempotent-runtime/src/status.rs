@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::identity::execution_id;
 use crate::protocol::{
-    ExecutionId, Identity, Micros, Owner, Record, State, Step, StepClass, StepName, StepState, Token,
+    ExecutionId, Identity, Micros, Owner, Record, State, Step, StepClass, StepName, StepState,
+    Token,
 };
 use crate::runtime::Runtime;
 use crate::store::Execution;

@@ -5,8 +5,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
 
-use super::{operation_ident, private};
 use super::steps;
+use super::{operation_ident, private};
 use crate::spec::Spec;
 
 /// The handler's static, and its entry in the binary's list.
