@@ -42,17 +42,22 @@
 mod properties;
 mod apart;
 mod bench;
+mod blind;
 mod claim;
 mod complete;
 mod concurrency;
+mod journal;
 mod lifecycle;
 mod list;
 mod purge;
 mod read;
 mod reap;
+mod record;
 mod release;
 mod renew;
+mod resolve;
 mod settle;
+mod start;
 mod take_over;
 mod text;
 

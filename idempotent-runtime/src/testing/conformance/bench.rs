@@ -1,5 +1,7 @@
 //! What the properties are written with: a store on its bench, and executions in every state.
 
+mod steps;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +11,11 @@ use tokio::sync::Barrier;
 use super::Factory;
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Granted, Identity, Limits, Micros, Owner, Record,
-    Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, StoredResult, TakeOver,
-    TakenOver, Target, Token, Written,
+    Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, Step, StoredResult,
+    TakeOver, TakenOver, Target, Token, Written,
 };
 use crate::store::{Execution, Store};
+pub(super) use steps::*;
 
 /// Seconds of the limits below, far enough apart that no property hinges on how long a call takes.
 pub(super) const LEASE_S: u64 = 600;
@@ -279,11 +282,16 @@ impl Bench {
         id: ExecutionId,
         request: impl Future<Output = T>,
     ) -> T {
-        let before = self.read(id).await.map(|found| (found.identity, found.record));
+        let before = self.stored(id).await;
         let answer = request.await;
-        let after = self.read(id).await.map(|found| (found.identity, found.record));
-        assert_eq!(after, before, "the request wrote something");
+        assert_eq!(self.stored(id).await, before, "the request wrote something");
         answer
+    }
+
+    /// All that is stored of an execution.
+    async fn stored(&self, id: ExecutionId) -> (Option<(Identity, Record)>, Vec<Step>) {
+        let found = self.read(id).await.map(|found| (found.identity, found.record));
+        (found, self.journal(id).await)
     }
 
     /// Starts `n` calls at once and waits for all of their answers.

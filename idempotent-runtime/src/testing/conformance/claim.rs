@@ -236,5 +236,8 @@ pub(super) async fn empty_batches_have_no_answers(bench: &Bench) {
     assert_eq!(store.complete(&[]).await.expect("complete"), []);
     assert_eq!(store.release(&[]).await.expect("release"), []);
     assert_eq!(store.settle(&[]).await.expect("settle"), []);
+    assert_eq!(store.start_steps(&[]).await.expect("start_steps"), []);
+    assert_eq!(store.record_steps(&[]).await.expect("record_steps"), []);
+    assert!(store.journals(&[]).await.expect("journals").is_empty());
     assert_eq!(store.read(&[]).await.expect("read"), []);
 }

@@ -52,6 +52,9 @@ pub(super) async fn every_call_after_close_fails_as_closed(bench: &Bench) {
     assert_closed("complete", store.complete(&[attempt.completion("1")]).await);
     assert_closed("release", store.release(&[retry]).await);
     assert_closed("settle", store.settle(&[attempt.settled_completed("1")]).await);
+    assert_closed("start_steps", store.start_steps(&[attempt.start("charge")]).await);
+    assert_closed("record_steps", store.record_steps(&[attempt.record("charge", "1")]).await);
+    assert_closed("journals", store.journals(&[id(1)]).await);
     assert_closed("read", store.read(&[id(1)]).await);
     assert_closed("list_review", store.list_review("payments", None, 1).await);
     assert_closed("reap", store.reap(None, None, 1).await);

@@ -1,5 +1,8 @@
 //! The list of properties, in one place.
 
+#[macro_use]
+mod steps;
+
 /// One `#[test]` per [`Property`](crate::testing::conformance::Property) for the store that a [`Factory`](crate::testing::conformance::Factory) opens.
 ///
 /// Takes an expression that is a future of a fresh [`Factory`](crate::testing::conformance::Factory); it is evaluated once for each property.
@@ -26,7 +29,7 @@ macro_rules! __store_properties {
             $crate::testing::conformance::check(stringify!($name), $factory);
         }
     )+)+ };
-    (list $emit:ident $factory:tt) => { $crate::__store_properties! { $emit $factory
+    (list $emit:ident $factory:tt) => { $crate::__step_properties! { $emit $factory
         claim {
             claim_of_an_absent_execution_is_granted
             claim_stores_what_it_was_given

@@ -6,7 +6,7 @@ use crate::protocol::{
 };
 
 /// Texts that some database, collation or driver changes or confuses.
-const TEXTS: &[&str] = &[
+pub(super) const TEXTS: &[&str] = &[
     "Request-A",
     "request-a",
     "k1",

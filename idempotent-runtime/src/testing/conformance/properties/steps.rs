@@ -1,0 +1,140 @@
+//! Those of steps, put behind the others.
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __step_properties {
+    ($emit:ident $factory:tt $($others:tt)*) => { $crate::__store_properties! { $emit $factory
+        $($others)*
+        start {
+            start_notes_the_step_as_started
+            start_counts_an_open_step_and_changes_nothing_else
+            start_of_a_step_that_must_not_be_repeated_is_blind
+            start_of_a_step_that_asks_is_not_blind
+            start_keeps_the_class_of_each_step
+            start_keeps_the_generation_that_it_is_given
+            start_sent_twice_is_started_both_times
+            start_of_a_lapsed_lease_that_nobody_took_is_started
+            start_with_another_owner_is_fenced
+            start_with_another_token_is_fenced
+            start_of_an_absent_execution_is_fenced
+            start_of_a_retryable_execution_is_fenced
+            start_of_a_finished_execution_is_fenced
+            start_of_an_execution_in_review_is_fenced
+            start_of_a_reaped_execution_is_fenced
+            start_by_a_zombie_is_fenced_though_it_had_started_it
+            start_by_the_successor_keeps_when_it_was_first_started
+            start_by_the_successor_goes_by_what_the_step_is_now
+            start_of_the_next_generation_begins_anew
+            start_of_an_earlier_generation_finds_the_entry
+            start_of_a_recorded_step_finds_its_value
+            start_of_a_cleared_step_is_started_in_its_generation
+            start_of_a_cleared_step_in_another_generation_finds_it
+            starts_of_a_batch_are_answered_in_its_order
+            starts_of_one_execution_in_a_batch_are_each_counted
+            starts_of_one_step_in_a_batch_are_counted_once
+            starts_of_one_step_by_two_processes_at_once_are_counted_once
+            starts_of_many_steps_at_once_are_all_counted
+        }
+        record {
+            record_without_a_start_stores_the_value
+            record_without_a_start_changes_nothing_of_the_execution
+            record_of_a_started_step_keeps_when_it_was_started
+            record_of_a_started_step_counts_it_no_more
+            record_of_a_started_step_in_its_class_counts_it_no_more
+            record_sent_twice_is_done_both_times
+            second_record_does_not_replace_the_first
+            record_by_the_successor_does_not_replace_the_first
+            record_by_the_successor_of_what_another_started_is_its_own
+            record_of_a_cleared_step_is_dated_anew
+            record_of_a_lapsed_lease_that_nobody_took_is_done
+            record_with_another_owner_is_fenced
+            record_with_another_token_is_fenced
+            record_of_an_absent_execution_is_fenced
+            record_of_a_retryable_execution_is_fenced
+            record_of_a_finished_execution_is_fenced
+            record_of_an_execution_in_review_is_fenced
+            record_of_a_reaped_execution_is_fenced
+            record_by_a_zombie_is_fenced_though_it_had_recorded_it
+            late_record_leaves_the_step_that_the_successor_started
+            records_of_a_batch_are_answered_in_its_order
+            records_of_one_execution_in_a_batch_are_all_stored
+            records_of_one_step_in_a_batch_store_one_of_them
+            records_of_one_step_by_two_processes_at_once_store_one_of_them
+            records_of_many_steps_at_once_are_all_stored
+            record_and_takeover_at_once_agree_on_the_journal
+        }
+        journal {
+            journal_without_steps_is_empty
+            journal_is_in_the_order_of_names_and_parts_by_bytes
+            names_and_parts_come_back_byte_for_byte
+            step_and_part_are_not_joined
+            values_come_back_byte_for_byte
+            value_of_a_mebibyte_comes_back_whole
+            journals_of_a_batch_are_answered_in_its_order
+            journal_is_seen_by_another_process
+            take_over_of_a_lapsed_execution_brings_its_journal
+            take_over_of_a_retryable_execution_brings_its_journal
+            take_over_of_an_execution_without_steps_brings_none
+            take_over_sent_twice_brings_the_journal_both_times
+            take_over_by_the_owner_that_runs_brings_what_it_wrote
+            takeovers_of_a_batch_bring_each_its_own_journal
+            completion_leaves_the_journal_and_its_counts
+            settlement_leaves_the_journal_and_its_counts
+            steps_leave_the_journals_of_their_neighbours
+            settled_step_leaves_its_neighbours
+            purge_deletes_the_journal_with_its_execution
+            purge_leaves_the_journals_of_what_it_spares
+        }
+        blind {
+            take_over_of_a_lapsed_blind_step_goes_to_review
+            take_over_to_review_of_a_blind_step_keeps_its_reason
+            take_over_of_a_blind_step_within_the_lease_is_outrun
+            take_over_of_a_blind_step_on_another_token_is_outrun
+            take_over_by_the_owner_that_runs_a_blind_step_is_its_own
+            take_over_of_steps_that_may_be_repeated_is_granted
+            take_over_of_a_blind_step_that_a_person_sent_to_retry_is_granted
+            release_to_retry_of_a_blind_step_goes_to_review
+            release_of_a_crash_in_a_blind_step_goes_to_review
+            release_of_steps_that_may_be_repeated_is_retryable
+            release_of_a_blind_step_by_another_owner_is_fenced
+            release_to_review_of_its_own_retryable_execution_reviews_it
+            release_to_review_of_its_own_reaped_execution_reviews_it
+            release_to_review_of_anothers_retryable_execution_is_fenced
+            reap_of_a_blind_step_goes_to_review
+            reap_of_steps_that_may_be_repeated_is_retryable
+            purge_sends_an_abandoned_execution_to_review
+            purge_spares_an_open_step_within_lease_and_retain
+            purge_deletes_a_retryable_execution_whose_steps_are_recorded
+            purge_deletes_a_finished_execution_with_an_open_step
+            purge_deletes_and_reviews_in_one_page
+        }
+        resolve {
+            reopen_of_a_completed_execution_makes_it_claimable
+            reopen_of_a_failed_execution_makes_it_claimable
+            reopen_is_taken_over_in_the_next_generation
+            reopen_keeps_the_journal
+            reopen_while_an_attempt_may_be_alive_is_too_early
+            reopen_waits_a_margin_beyond_max_runtime
+            reopen_on_another_token_is_outrun
+            reopen_of_what_is_not_finished_is_outrun
+            reopen_sent_twice_is_stored_once
+            retry_of_a_finished_execution_is_outrun
+            retry_raises_no_generation
+            step_that_happened_is_recorded
+            step_that_did_not_happen_is_cleared_for_the_next_generation
+            last_open_step_that_is_settled_makes_it_claimable
+            last_open_step_that_is_settled_forgives_the_crashes
+            settled_step_beside_an_open_one_stays_in_review
+            settled_step_while_an_attempt_may_be_alive_is_too_early
+            settled_step_without_an_entry_is_no_such_step
+            settled_step_on_another_token_is_outrun
+            settled_step_of_what_is_not_in_review_is_outrun
+            settled_step_sent_twice_is_stored_once
+            recorded_step_is_corrected_by_a_person
+            successor_goes_on_with_what_a_person_found_out
+            settled_steps_of_one_execution_in_a_batch_are_stored_once
+            settled_steps_of_a_batch_are_answered_in_its_order
+            settled_step_and_retry_at_once_have_one_winner
+        }
+    } };
+}
