@@ -4,6 +4,8 @@
 
 #[path = "postgres_cases/cut.rs"]
 mod cut;
+#[path = "postgres_cases/steps.rs"]
+mod steps;
 
 use std::sync::Arc;
 use std::time::Duration;

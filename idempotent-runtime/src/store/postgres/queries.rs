@@ -204,36 +204,40 @@ fn claim(t: &str, condition: &str) -> String {
 
 /// Takes over, or sends to review for a blind step; neither where the row says that somebody was faster.
 ///
+/// What decides is read from the locked row: an update looks at the row as it was when the statement began first, and
+/// passes over one that did not fit then.
+///
 /// The journal comes with it, but is known to be whole only where the execution was retryable when the statement began
 /// and still is behind the lock: steps are written while it is running. Of a lapsed one a late record may have been
 /// committed while this waited for the row, and would not be seen.
 fn take_over(t: &str, s: &str) -> String {
-    let lapsed = "e.state = 1 AND e.owner <> $2 AND e.lease_until < n.now";
     format!(
         "WITH p AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 AND state = 2),
-         l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 FOR NO KEY UPDATE),
-         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l),
+         l AS MATERIALIZED (
+           SELECT id, state, owner, not_before, lease_until, blind_steps
+           FROM {t} WHERE id = $7 AND token = $8 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT *, clock_timestamp() AS now FROM l),
+         g AS MATERIALIZED (
+           SELECT id, now, state = 1 AND blind_steps > 0 AS is_blind FROM n
+           WHERE state = 2 AND coalesce(not_before, '-infinity') <= now
+             OR state = 1 AND owner <> $2 AND lease_until < now),
          u AS (
            UPDATE {t} e SET version = $1, state = 1, owner = $2, token = GREATEST(e.token + 1, {token}),
-             lease_until = n.now + LEAST($3::bigint, $4::bigint) * interval '1 ms',
-             attempt_started_at = n.now, not_before = NULL, attempts = e.attempts + 1,
+             lease_until = g.now + LEAST($3::bigint, $4::bigint) * interval '1 ms',
+             attempt_started_at = g.now, not_before = NULL, attempts = e.attempts + 1,
              crashes = e.crashes + (e.state = 1)::int, lease_ms = $3, max_runtime_ms = $4,
              crashes_max = $5, retain_ms = $6, reason = NULL
-           FROM n
-           WHERE e.id = n.id AND e.token = $8
-             AND (e.state = 2 AND coalesce(e.not_before, '-infinity') <= n.now
-                  OR {lapsed} AND e.blind_steps = 0)
+           FROM g WHERE e.id = g.id AND NOT g.is_blind
            RETURNING e.id, {granted}),
          b AS (
            UPDATE {t} e SET state = 5, crashes = e.crashes + 1, reason = $9
-           FROM n
-           WHERE e.id = n.id AND e.token = $8 AND {lapsed} AND e.blind_steps > 0
+           FROM g WHERE e.id = g.id AND g.is_blind
            RETURNING e.id)
-         SELECT b.id IS NOT NULL AS is_reviewed, p.id IS NOT NULL AS is_whole, n.now, {columns}, {steps}
-         FROM n LEFT JOIN u ON true LEFT JOIN b ON true LEFT JOIN p ON p.id = u.id
+         SELECT g.is_blind AS is_reviewed, p.id IS NOT NULL AS is_whole, g.now, {columns}, {steps}
+         FROM g LEFT JOIN u ON true LEFT JOIN b ON true LEFT JOIN p ON p.id = u.id
            LEFT JOIN {s} s ON s.id = p.id
          WHERE u.id IS NOT NULL OR b.id IS NOT NULL",
-        token = token("n.now"),
+        token = token("g.now"),
         granted = list("e", GRANTED),
         columns = list("u", GRANTED),
         steps = step::joined("s"),
