@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use idempotent_conformance::model;
 use idempotent_runtime::protocol::{
     self, Claim, Claimed, Completion, Limits, Micros, Record, Release, ReleaseTo, Renewal, Renewed,
-    SettleTo, Settled, Settlement, State, StoredResult, TakeOver, TakenOver, Token,
+    SettleTo, Settled, Settlement, State, Step, StoredResult, TakeOver, TakenOver, Token,
 };
 use idempotent_runtime::testing::conformance::{PROPERTIES, check};
 use reference::{Reference, Rules};
@@ -35,10 +35,10 @@ fn every_property_holds_of_a_store_that_breaks_no_rule() {
 
 /// One test per broken rule. `suite` is caught by the properties, `both` by random sequences, too.
 macro_rules! mutants {
-    ($($by:ident $name:ident { $field:ident: $rule:expr })+) => { $(
+    ($($by:ident $name:ident { $($field:ident: $rule:expr),+ })+) => { $(
         #[test]
         fn $name() {
-            let rules = Rules { $field: $rule, ..Rules::default() };
+            let rules = Rules { $($field: $rule,)+ ..Rules::default() };
             let broken = broken(&rules);
             println!("{} properties: {broken:?}", broken.len());
             assert!(!broken.is_empty(), "no property catches it");
@@ -48,6 +48,9 @@ macro_rules! mutants {
     (@suite $rules:ident) => {};
     (@both $rules:ident) => { assert!(differs(&$rules), "no random sequence catches it") };
 }
+
+#[path = "mutants/steps.rs"]
+mod steps;
 
 mutants! {
     both claim_grants_what_is_there { claim: |_, claim, now| protocol::claim(None, claim, now) }
@@ -83,41 +86,41 @@ mutants! {
     } }
     suite claim_looks_before_it_writes { claims_atomically: false }
 
-    both take_over_ignores_the_token { take_over: |record, request, now| {
+    both take_over_ignores_the_token { take_over: |record, journal, request, now| {
         let seen = record.map_or(request.seen, |record| record.token);
-        protocol::take_over(record, &TakeOver { seen, ..request.clone() }, now)
+        protocol::take_over(record, journal, &TakeOver { seen, ..request.clone() }, now)
     } }
-    both take_over_ignores_the_lease { take_over: |record, request, now| {
+    both take_over_ignores_the_lease { take_over: |record, journal, request, now| {
         let lapsed = record.map(|record| Record { lease_until: Micros(0), ..record.clone() });
-        protocol::take_over(lapsed.as_ref(), request, now)
+        protocol::take_over(lapsed.as_ref(), journal, request, now)
     } }
-    both take_over_ignores_the_backoff { take_over: |record, request, now| {
+    both take_over_ignores_the_backoff { take_over: |record, journal, request, now| {
         let due = record.map(|record| Record { not_before: None, ..record.clone() });
-        protocol::take_over(due.as_ref(), request, now)
+        protocol::take_over(due.as_ref(), journal, request, now)
     } }
-    both take_over_ignores_the_state { take_over: |record, request, now| {
+    both take_over_ignores_the_state { take_over: |record, journal, request, now| {
         let running = record.map(|record| Record { state: State::Running, ..record.clone() });
-        protocol::take_over(running.as_ref(), request, now)
+        protocol::take_over(running.as_ref(), journal, request, now)
     } }
-    both take_over_does_not_know_its_own { take_over: |record, request, now| {
+    both take_over_does_not_know_its_own { take_over: |record, journal, request, now| {
         let own =
             |record: &Record| record.state == State::Running && record.owner == request.owner;
-        protocol::take_over(record.filter(|record| !own(record)), request, now)
+        protocol::take_over(record.filter(|record| !own(record)), journal, request, now)
     } }
-    both take_over_keeps_the_token { take_over: |record, request, now| {
-        taken(record, request, now, |next, old| next.token = old.token)
+    both take_over_keeps_the_token { take_over: |record, journal, request, now| {
+        taken(record, journal, request, now, |next, old| next.token = old.token)
     } }
-    both take_over_keeps_the_owner { take_over: |record, request, now| {
-        taken(record, request, now, |next, old| next.owner = old.owner)
+    both take_over_keeps_the_owner { take_over: |record, journal, request, now| {
+        taken(record, journal, request, now, |next, old| next.owner = old.owner)
     } }
-    both take_over_keeps_the_limits { take_over: |record, request, now| {
-        taken(record, request, now, |next, old| next.limits = old.limits)
+    both take_over_keeps_the_limits { take_over: |record, journal, request, now| {
+        taken(record, journal, request, now, |next, old| next.limits = old.limits)
     } }
-    both take_over_counts_no_crash { take_over: |record, request, now| {
-        taken(record, request, now, |next, old| next.crashes = old.crashes)
+    both take_over_counts_no_crash { take_over: |record, journal, request, now| {
+        taken(record, journal, request, now, |next, old| next.crashes = old.crashes)
     } }
-    both take_over_starts_no_new_runtime { take_over: |record, request, now| {
-        taken(record, request, now, |next, old| next.attempt_started_at = old.attempt_started_at)
+    both take_over_starts_no_new_runtime { take_over: |record, journal, request, now| {
+        taken(record, journal, request, now, |next, old| next.attempt_started_at = old.attempt_started_at)
     } }
 
     both renew_ignores_the_owner { renew: |record, request, now| {
@@ -358,14 +361,15 @@ fn endless(record: &Record) -> Record {
 /// A takeover with one field of the next record spoilt.
 fn taken(
     record: Option<&Record>,
+    journal: &[Step],
     request: &TakeOver,
     now: Micros,
     spoil: impl FnOnce(&mut Record, &Record),
 ) -> (Option<Record>, TakenOver) {
-    let (mut write, mut answer) = protocol::take_over(record, request, now);
+    let (mut write, mut answer) = protocol::take_over(record, journal, request, now);
     if let (Some(next), Some(old)) = (&mut write, record) {
         spoil(next, old);
-        if let TakenOver::Granted(granted) = &mut answer {
+        if let TakenOver::Granted { granted, .. } = &mut answer {
             (granted.token, granted.crashes) = (next.token, next.crashes);
         }
     }

@@ -1,6 +1,6 @@
 //! A store in memory whose every rule can be broken.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use idempotent_conformance::model::Place;
 use idempotent_runtime::Clock;
 use idempotent_runtime::protocol::{
     self, Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal,
-    Renewed, Settled, Settlement, State, TakeOver, TakenOver, Written,
+    Renewed, SettleTo, Settled, Settlement, State, Step, StepFound, StepName, StepRecord,
+    StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind,
@@ -19,18 +20,37 @@ use idempotent_runtime::store::{
 use idempotent_runtime::testing::conformance::Factory;
 
 type Transition<R, A> = fn(Option<&Record>, &R, Micros) -> (Option<Record>, A);
+type StepTransition<R, A> =
+    fn(Option<&Record>, Option<&Step>, &R, Micros) -> (Option<StepWrite>, A);
 
 /// What the store does; the default is right.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) claim: Transition<Claim, Claimed>,
-    pub(crate) take_over: Transition<TakeOver, TakenOver>,
+    pub(crate) take_over:
+        fn(Option<&Record>, &[Step], &TakeOver, Micros) -> (Option<Record>, TakenOver),
     pub(crate) renew: Transition<Renewal, Renewed>,
     pub(crate) complete: Transition<Completion, Written>,
     pub(crate) release: Transition<Release, Written>,
     pub(crate) settle: Transition<Settlement, Settled>,
+    pub(crate) settle_step: fn(
+        Option<&Record>,
+        Option<&Step>,
+        &Settlement,
+        &StepFound,
+        Micros,
+    ) -> (Option<StepWrite>, Settled),
+    pub(crate) start_step: StepTransition<StepStart, StepStarted>,
+    pub(crate) record_step: StepTransition<StepRecord, Written>,
     pub(crate) reap: fn(&Record, Micros) -> Option<Record>,
     pub(crate) expired: fn(&Record, Micros) -> bool,
+    pub(crate) abandoned: fn(&Record, Micros) -> Option<Record>,
+    /// What becomes of a step's name on its way in.
+    pub(crate) step_name: fn(&StepName) -> StepName,
+    /// In which order a journal is read.
+    pub(crate) journal: fn(Vec<Step>) -> Vec<Step>,
+    /// Whether the steps of an execution are deleted with it.
+    pub(crate) purges_steps: bool,
     /// What becomes of an identity on its way in.
     pub(crate) identity: fn(&Identity) -> Identity,
     pub(crate) listed: fn(&Identity, &Record, &str) -> bool,
@@ -54,8 +74,15 @@ impl Default for Rules {
             complete: protocol::complete,
             release: protocol::release,
             settle: protocol::settle,
+            settle_step: protocol::settle_step,
+            start_step: protocol::start_step,
+            record_step: protocol::record_step,
             reap: protocol::reap,
             expired: protocol::expired,
+            abandoned: protocol::abandoned,
+            step_name: StepName::clone,
+            journal: |journal| journal,
+            purges_steps: true,
             identity: Identity::clone,
             listed: |identity, record, namespace| {
                 record.state == State::Review && identity.namespace == namespace
@@ -71,12 +98,15 @@ impl Default for Rules {
 }
 
 type Rows = HashMap<ExecutionId, (Identity, Record)>;
+type Steps = HashMap<ExecutionId, BTreeMap<StepName, Step>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     rules: Rules,
     clock: Arc<StoppedClock>,
     rows: Arc<Mutex<Rows>>,
+    /// Locked behind the rows.
+    steps: Arc<Mutex<Steps>>,
     closed: Arc<AtomicBool>,
 }
 
@@ -93,7 +123,8 @@ impl Reference {
 
     fn new(rules: Rules, clock: StoppedClock) -> Self {
         let clock = Arc::new(clock);
-        Self { rules, clock, rows: Arc::default(), closed: Arc::default() }
+        let (rows, steps, closed) = Default::default();
+        Self { rules, clock, rows, steps, closed }
     }
 
     fn now(&self) -> Micros {
@@ -131,6 +162,41 @@ impl Reference {
         Ok(ordered.into_iter().map(answer).collect())
     }
 
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().expect("no rule panics")
+    }
+
+    fn journal(&self, id: ExecutionId) -> Vec<Step> {
+        let journal = self.steps().get(&id).map(|steps| steps.values().cloned().collect());
+        (self.rules.journal)(journal.unwrap_or_default())
+    }
+
+    fn each_step<R, A>(
+        &self,
+        requests: &[R],
+        place: fn(&R) -> (ExecutionId, &StepName),
+        transition: impl Fn(Option<&Record>, Option<&Step>, &R, Micros) -> (Option<StepWrite>, A),
+    ) -> Result<Vec<A>, StoreError> {
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let answer = |request: &R| {
+            let (id, name) = place(request);
+            let name = (self.rules.step_name)(name);
+            let row = rows.get_mut(&id);
+            let mut steps = self.steps();
+            let step = steps.get(&id).and_then(|journal| journal.get(&name));
+            let (write, answer) =
+                transition(row.as_deref().map(|(_, record)| record), step, request, now);
+            if let (Some((_, record)), Some(write)) = (row, write) {
+                *record = write.record;
+                let step = Step { name: name.clone(), ..write.step };
+                steps.entry(id).or_default().insert(name, step);
+            }
+            answer
+        };
+        Ok(requests.iter().map(answer).collect())
+    }
+
     /// The rows behind `after` in the order of creation.
     fn sweep(&self, rows: &Rows, after: Option<Cursor>) -> Vec<Cursor> {
         let mut cursors: Vec<_> = rows
@@ -141,6 +207,12 @@ impl Reference {
         cursors.sort_unstable();
         cursors
     }
+}
+
+/// The step that a settlement is about.
+fn settled_step(request: &Settlement) -> (ExecutionId, &StepName) {
+    let SettleTo::Step { name, .. } = &request.to else { panic!("{request:?} is about no step") };
+    (request.id, name)
 }
 
 fn page(mut cursors: Vec<Cursor>, rows_max: u32) -> (Vec<Cursor>, Option<Cursor>) {
@@ -196,7 +268,26 @@ impl Store for Reference {
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
-        self.each(takeovers, |request| request.id, self.rules.take_over)
+        let mut rows = self.rows()?;
+        let now = self.now();
+        let mut ordered: Vec<&TakeOver> = takeovers.iter().collect();
+        if self.rules.answers_by_id {
+            ordered.sort_by_key(|request| request.id);
+        }
+        let answer = |request: &TakeOver| {
+            let row = rows.get_mut(&request.id);
+            let (write, answer) = (self.rules.take_over)(
+                row.as_deref().map(|(_, record)| record),
+                &self.journal(request.id),
+                request,
+                now,
+            );
+            if let (Some((_, record)), Some(write)) = (row, write) {
+                *record = write;
+            }
+            answer
+        };
+        Ok(ordered.into_iter().map(answer).collect())
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
@@ -212,7 +303,33 @@ impl Store for Reference {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-        self.each(settlements, |request| request.id, self.rules.settle)
+        let mut answers = Vec::new();
+        for request in settlements {
+            let SettleTo::Step { found, .. } = &request.to else {
+                let one = std::slice::from_ref(request);
+                answers.extend(self.each(one, |request| request.id, self.rules.settle)?);
+                continue;
+            };
+            let settle = |record: Option<&Record>, step: Option<&Step>, request: &_, now| {
+                (self.rules.settle_step)(record, step, request, found, now)
+            };
+            let one = std::slice::from_ref(request);
+            answers.extend(self.each_step(one, settled_step, settle)?);
+        }
+        Ok(answers)
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.each_step(starts, |request| (request.id, &request.name), self.rules.start_step)
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.each_step(records, |request| (request.id, &request.name), self.rules.record_step)
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        let _rows = self.rows()?;
+        Ok(ids.iter().map(|id| self.journal(*id)).collect())
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
@@ -275,13 +392,21 @@ impl Store for Reference {
         let mut rows = self.rows()?;
         let now = self.now();
         let (examined, next) = page(self.sweep(&rows, after), rows_max);
-        let before = rows.len();
+        let (mut deleted, mut reviewed) = (0, 0);
         for Cursor { id, .. } in examined {
-            if (self.rules.expired)(&rows[&id].1, now) {
+            let (_, record) = rows.get_mut(&id).expect("it was there");
+            if let Some(abandoned) = (self.rules.abandoned)(record, now) {
+                *record = abandoned;
+                reviewed += 1;
+            } else if (self.rules.expired)(record, now) {
                 rows.remove(&id);
+                if self.rules.purges_steps {
+                    self.steps().remove(&id);
+                }
+                deleted += 1;
             }
         }
-        Ok(Purged { deleted: u64::try_from(before - rows.len()).expect("it is a count"), next })
+        Ok(Purged { deleted, reviewed, next })
     }
 
     async fn close(&self) {
@@ -304,6 +429,7 @@ impl Factory for Reference {
 impl Place for Reference {
     async fn empty_store(&self) -> Arc<dyn Store> {
         self.rows.lock().expect("no rule panics").clear();
+        self.steps().clear();
         self.open().await
     }
 
