@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Micros, Record, Release, ReleaseTo, Renewal, Renewed,
-    Settled, Settlement, State, StoredResult, TakeOver, TakenOver, Written,
+    Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver,
+    TakenOver, Written,
 };
 use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -181,6 +182,18 @@ impl Store for Planted {
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         self.store.settle(settlements).await
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.store.start_steps(starts).await
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.store.record_steps(records).await
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        self.store.journals(ids).await
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {

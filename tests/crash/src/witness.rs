@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Record, Release, ReleaseTo, Renewal, Renewed, Settled,
-    Settlement, StoredResult, TakeOver, TakenOver, Target, Written,
+    Settlement, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver, TakenOver,
+    Target, Written,
 };
 use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
 
@@ -125,7 +126,7 @@ impl Store for Witness {
         });
         let answers = self.store.take_over(takeovers).await;
         self.told(first, takeovers, &answers, |answer| match answer {
-            TakenOver::Granted(granted) => {
+            TakenOver::Granted { granted, .. } => {
                 Told::Granted { token: granted.token.0, attempts: granted.attempts }
             }
             TakenOver::Reviewed => Told::Reviewed,
@@ -168,6 +169,18 @@ impl Store for Witness {
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         self.store.settle(settlements).await
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.store.start_steps(starts).await
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.store.record_steps(records).await
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        self.store.journals(ids).await
     }
 
     async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
