@@ -9,6 +9,8 @@
 //! repeated, but its ledger and its store are kept. `CRASH_SEED`, `CRASH_KILLS`, `CRASH_STOPS` and `CRASH_LEASE_MS`
 //! change the plan of the tests, for long runs.
 //!
+//! [`matrix`] is another kind of run: one process falls at one named point of a call, for each class of effect.
+//!
 //! [`Plant`] names the bugs that the checker must catch.
 
 // In reading order: the run, what is run, what is written down, what is checked.
@@ -24,6 +26,8 @@ pub mod ledger;
 mod scratch;
 
 mod checker;
+
+pub mod matrix;
 
 pub use checker::{Fact, Report, Violation, check};
 pub use database::{Database, Row};

@@ -81,7 +81,7 @@ pub fn die() -> ! {
 }
 
 /// A stopped process does not see its input end: where the kernel can, it kills it.
-fn die_with_the_test() {
+pub(crate) fn die_with_the_test() {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .expect("the kernel takes a parent's death signal");

@@ -7,6 +7,8 @@
 mod handlers;
 #[path = "common/loops.rs"]
 mod loops;
+#[path = "common/matrix.rs"]
+mod matrix;
 #[path = "common/processes.rs"]
 mod processes;
 
@@ -82,4 +84,9 @@ fn twenty_handlers_share_two_connections() {
     on_sqlite(|scratch, url| {
         handlers::run(handlers::twenty_handlers_share_two_connections(scratch, url))
     });
+}
+
+#[test]
+fn every_cell_of_the_fault_matrix_ends_as_the_table_says() {
+    on_sqlite(matrix::run);
 }

@@ -1,0 +1,218 @@
+//! One cell of the matrix: what is run, and what is expected of it.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use super::process::{Answered, Job, requests};
+use super::{Class, Fall, Point};
+
+/// How often others come after the process that fell.
+const CALLS_MAX: u32 = 100;
+
+/// A class, a point, and how the process falls there.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// The class of the effect.
+    pub class: Class,
+    /// Where the process falls.
+    pub point: Point,
+    /// How.
+    pub fall: Fall,
+}
+
+/// What the table says of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// How often the effect happens; for a provider that honours keys, by its count.
+    pub effects: RangeInclusive<usize>,
+    /// Whether it ends with a person.
+    pub review: bool,
+}
+
+/// What came of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The keys that were sent, one for each request.
+    pub requests: Vec<String>,
+    /// How those who came after were answered in the end.
+    pub answered: Answered,
+    /// How the frozen process was answered once it woke.
+    pub woken: Option<Answered>,
+    /// How the next call was answered.
+    pub next: Answered,
+}
+
+impl Cell {
+    /// Every cell: the points that the class comes to, each way to fall.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Class::ALL.into_iter().flat_map(|class| {
+            let reached = move |point: &Point| {
+                class.is_started() || !matches!(point, Point::BeforeStart | Point::AfterStart)
+            };
+            Point::ALL.into_iter().filter(reached).flat_map(move |point| {
+                [Fall::Dies, Fall::Freezes].map(|fall| Self { class, point, fall })
+            })
+        })
+    }
+
+    /// The table. Where the effect may have happened and no record says so, the class decides.
+    #[must_use]
+    pub fn expected(&self) -> Expected {
+        let once = Expected { effects: 1..=1, review: false };
+        let review = |effects| Expected { effects, review: true };
+        let started = self.point >= Point::AfterStart && self.point < Point::AfterRecord;
+        if !started {
+            return once;
+        }
+        let happened = self.point >= Point::AfterEffect;
+        match (self.class, self.fall) {
+            // The provider tells the second request from the first.
+            (Class::ProviderWindow, _) => once,
+            // The record says that it began, and the provider may say nothing any more.
+            (Class::ProviderForgot | Class::AtMostOnce, Fall::Dies) => {
+                review(if happened { 1..=1 } else { 0..=0 })
+            }
+            // A frozen process that wakes between its last look at the clock and its call still calls.
+            (Class::ProviderForgot | Class::AtMostOnce, Fall::Freezes) => {
+                review(if happened { 1..=1 } else { 0..=1 })
+            }
+            (Class::Plain, Fall::Dies) => {
+                Expected { effects: if happened { 2..=2 } else { 1..=1 }, review: false }
+            }
+            (Class::Plain, Fall::Freezes) => Expected { effects: 1..=2, review: false },
+            (Class::Reconciled, Fall::Dies) => once,
+            // It slept longer than `max_runtime`, which is when the outside was asked.
+            (Class::Reconciled, Fall::Freezes) => {
+                Expected { effects: if happened { 1..=1 } else { 1..=2 }, review: false }
+            }
+        }
+    }
+
+    /// Runs it. `binary` calls [`main`](super::main).
+    ///
+    /// # Panics
+    ///
+    /// If a process ends otherwise than it is told, or the operation stays blocked.
+    #[must_use]
+    pub fn run(&self, binary: &Path, url: &str, directory: &Path) -> Seen {
+        let Self { class, point, fall } = *self;
+        let operation = format!("{class:?}-{point:?}-{fall:?}");
+        let effects = directory.join(&operation);
+        let job = Job { url: url.to_owned(), operation, effects, class, falls: None };
+        let mut fallen = Process::start(binary, &Job { falls: Some((point, fall)), ..job.clone() });
+        match fall {
+            Fall::Dies => fallen.await_death(),
+            Fall::Freezes => fallen.await_freeze(),
+        }
+        let answered = self.answered(binary, &job);
+        let woken = (fall == Fall::Freezes).then(|| fallen.wake());
+        let next = Process::start(binary, &job).answer();
+        Seen { requests: requests(&job.effects), answered, woken, next }
+    }
+
+    /// Calls until somebody is answered for good.
+    fn answered(&self, binary: &Path, job: &Job) -> Answered {
+        for _ in 0..CALLS_MAX {
+            match Process::start(binary, job).answer() {
+                // Whoever owns it has that long.
+                Answered::Later(ms) => thread::sleep(Duration::from_millis(ms.min(1_000))),
+                answered => return answered,
+            }
+        }
+        panic!("{self:?}: the key stays blocked")
+    }
+
+    /// What differs from the table, if anything does.
+    #[must_use]
+    pub fn judge(&self, seen: &Seen) -> Option<String> {
+        let expected = self.expected();
+        let keys: HashSet<&String> = seen.requests.iter().collect();
+        let honours = matches!(self.class, Class::ProviderWindow | Class::ProviderForgot);
+        let effects = if honours { keys.len() } else { seen.requests.len() };
+        let wrong = |what: &str| Some(format!("{self:?}: {what}, expected {expected:?}: {seen:?}"));
+        if !expected.effects.contains(&effects) {
+            return wrong(&format!("{effects} effects"));
+        }
+        if (seen.answered == Answered::Review) != expected.review {
+            return wrong("the wrong end");
+        }
+        let same = match (seen.answered, seen.next) {
+            (Answered::Done { value, .. }, Answered::Done { value: next, replayed }) => {
+                replayed && value == next && value == 42
+            }
+            (answered, next) => answered == next,
+        };
+        if !same {
+            return wrong("the next call was answered otherwise");
+        }
+        match seen.woken {
+            // It had not claimed yet, or had completed: it is answered like everybody.
+            Some(Answered::Done { .. }) if matches!(self.point, Point::BeforeClaim | Point::AfterCompletion) => None,
+            Some(Answered::Lost) | None => None,
+            Some(_) => wrong("the woken process was told something else"),
+        }
+    }
+}
+
+/// A process, and what it says.
+struct Process {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(binary: &Path, job: &Job) -> Self {
+        let job = serde_json::to_string(job).expect("a job encodes");
+        let mut command = Command::new(PathBuf::from(binary));
+        let mut child =
+            command.arg(job).stdout(Stdio::piped()).spawn().expect("the process starts");
+        let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        Self { child, output }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn await_death(&mut self) {
+        let mut said = String::new();
+        // Its output ends with it.
+        self.output.read_to_string(&mut said).expect("its output is text");
+        let status = self.child.wait().expect("a child can be waited for");
+        let killed = std::os::unix::process::ExitStatusExt::signal(&status);
+        assert_eq!((killed, said.as_str()), (Some(9), ""), "it did not die: {status}");
+    }
+
+    fn await_freeze(&self) {
+        let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED);
+        let (_, status) = status.expect("a child can be waited for").expect("it has changed");
+        assert!(status.stopped(), "it did not freeze: {status:?}");
+    }
+
+    fn wake(self) -> Answered {
+        kill_process(self.pid(), Signal::CONT).expect("a child can be signalled");
+        self.answer()
+    }
+
+    fn answer(mut self) -> Answered {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("its output is text");
+        self.child.wait().expect("a child can be waited for");
+        serde_json::from_str(&line).expect("it ended without an answer")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails only when it has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

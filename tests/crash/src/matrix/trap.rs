@@ -1,0 +1,152 @@
+//! Falls at a chosen point.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use idempotent_runtime::protocol::{
+    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
+    StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+};
+use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::{Fall, Point};
+
+/// Falls once, at its point.
+#[derive(Debug)]
+pub(super) struct Trap {
+    at: Option<(Point, Fall)>,
+    sprung: AtomicBool,
+}
+
+impl Trap {
+    pub(super) fn new(at: Option<(Point, Fall)>) -> Arc<Self> {
+        Arc::new(Self { at, sprung: AtomicBool::new(false) })
+    }
+
+    /// Comes to a point. A process that freezes here goes on when it is woken.
+    pub(super) fn comes_to(&self, point: Point) {
+        let Some((at, fall)) = self.at else { return };
+        if at != point || self.sprung.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let signal = match fall {
+            Fall::Dies => Signal::KILL,
+            Fall::Freezes => Signal::STOP,
+        };
+        // A signal to oneself is delivered before the call returns.
+        kill_process(getpid(), signal).expect("a process can signal itself");
+    }
+}
+
+/// A store with the trap around its writes.
+#[derive(Clone, Debug)]
+pub(super) struct Trapped {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) trap: Arc<Trap>,
+}
+
+impl Trapped {
+    async fn between<A>(
+        &self,
+        (before, after): (Point, Point),
+        call: impl Future<Output = Result<A, StoreError>>,
+    ) -> Result<A, StoreError> {
+        self.trap.comes_to(before);
+        let answer = call.await;
+        self.trap.comes_to(after);
+        answer
+    }
+}
+
+#[async_trait]
+impl Store for Trapped {
+    fn name(&self) -> &'static str {
+        self.store.name()
+    }
+
+    fn answers_at_once(&self) -> bool {
+        self.store.answers_at_once()
+    }
+
+    async fn heartbeat_handle(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.store.heartbeat_handle().await
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.store.migrate().await
+    }
+
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        self.store.check_schema().await
+    }
+
+    async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
+        self.between((Point::BeforeClaim, Point::AfterClaim), self.store.claim(claims)).await
+    }
+
+    async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        self.store.take_over(takeovers).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
+        self.store.renew(renewals).await
+    }
+
+    async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        let points = (Point::BeforeCompletion, Point::AfterCompletion);
+        self.between(points, self.store.complete(completions)).await
+    }
+
+    async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
+        self.store.release(releases).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        self.store.settle(settlements).await
+    }
+
+    async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
+        self.between((Point::BeforeStart, Point::AfterStart), self.store.start_steps(starts)).await
+    }
+
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+        self.between((Point::BeforeRecord, Point::AfterRecord), self.store.record_steps(records))
+            .await
+    }
+
+    async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
+        self.store.journals(ids).await
+    }
+
+    async fn read(&self, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>, StoreError> {
+        self.store.read(ids).await
+    }
+
+    async fn list_review(
+        &self,
+        namespace: &str,
+        after: Option<Cursor>,
+        rows_max: u32,
+    ) -> Result<Vec<Execution>, StoreError> {
+        self.store.list_review(namespace, after, rows_max).await
+    }
+
+    async fn reap(
+        &self,
+        after: Option<Cursor>,
+        younger_than_ms: Option<u64>,
+        rows_max: u32,
+    ) -> Result<Reaped, StoreError> {
+        self.store.reap(after, younger_than_ms, rows_max).await
+    }
+
+    async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
+        self.store.purge(after, rows_max).await
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+}
