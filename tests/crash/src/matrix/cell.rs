@@ -1,7 +1,7 @@
 //! One cell of the matrix: what is run, and what is expected of it.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::process::{Answered, Job, requests};
+use super::trap::AT_THE_POINT;
 use super::{Class, Fall, Point};
 
 /// How often others come after the process that fell.
@@ -62,6 +63,13 @@ impl Cell {
         })
     }
 
+    /// Its operation's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let Self { class, point, fall } = self;
+        format!("{class:?}-{point:?}-{fall:?}")
+    }
+
     /// The table. Where the effect may have happened and no record says so, the class decides.
     #[must_use]
     pub fn expected(&self) -> Expected {
@@ -103,7 +111,7 @@ impl Cell {
     #[must_use]
     pub fn run(&self, binary: &Path, url: &str, directory: &Path) -> Seen {
         let Self { class, point, fall } = *self;
-        let operation = format!("{class:?}-{point:?}-{fall:?}");
+        let operation = self.name();
         let effects = directory.join(&operation);
         let job = Job { url: url.to_owned(), operation, effects, class, falls: None };
         let mut fallen = Process::start(binary, &Job { falls: Some((point, fall)), ..job.clone() });
@@ -154,7 +162,11 @@ impl Cell {
         }
         match seen.woken {
             // It had not claimed yet, or had completed: it is answered like everybody.
-            Some(Answered::Done { .. }) if matches!(self.point, Point::BeforeClaim | Point::AfterCompletion) => None,
+            Some(Answered::Done { .. })
+                if matches!(self.point, Point::BeforeClaim | Point::AfterCompletion) =>
+            {
+                None
+            }
             Some(Answered::Lost) | None => None,
             Some(_) => wrong("the woken process was told something else"),
         }
@@ -163,18 +175,24 @@ impl Cell {
 
 /// A process, and what it says.
 struct Process {
+    operation: String,
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Process {
     fn start(binary: &Path, job: &Job) -> Self {
+        let operation = job.operation.clone();
         let job = serde_json::to_string(job).expect("a job encodes");
         let mut command = Command::new(PathBuf::from(binary));
-        let mut child =
-            command.arg(job).stdout(Stdio::piped()).spawn().expect("the process starts");
+        let mut child = command
+            .arg(job)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the process starts");
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
-        Self { child, output }
+        Self { operation, child, output }
     }
 
     fn pid(&self) -> Pid {
@@ -190,13 +208,19 @@ impl Process {
         assert_eq!((killed, said.as_str()), (Some(9), ""), "it did not die: {status}");
     }
 
-    fn await_freeze(&self) {
+    fn await_freeze(&mut self) {
+        let mut said = String::new();
+        self.output.read_line(&mut said).expect("its output is text");
+        assert_eq!(said.trim_end(), AT_THE_POINT, "{}: it never came there", self.operation);
+        kill_process(self.pid(), Signal::STOP).expect("a child can be signalled");
         let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED);
         let (_, status) = status.expect("a child can be waited for").expect("it has changed");
         assert!(status.stopped(), "it did not freeze: {status:?}");
     }
 
-    fn wake(self) -> Answered {
+    fn wake(mut self) -> Answered {
+        let input = self.child.stdin.as_mut().expect("its input is a pipe");
+        input.write_all(b"go on\n").expect("it listens");
         kill_process(self.pid(), Signal::CONT).expect("a child can be signalled");
         self.answer()
     }
@@ -205,7 +229,8 @@ impl Process {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("its output is text");
         self.child.wait().expect("a child can be waited for");
-        serde_json::from_str(&line).expect("it ended without an answer")
+        serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("{}: it ended without an answer", self.operation))
     }
 }
 

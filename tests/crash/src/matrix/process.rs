@@ -76,7 +76,7 @@ impl Outside {
     }
 }
 
-#[idempotent(key = "operation:{operation}", lease = "400ms", max_runtime = "1s")]
+#[idempotent(key = "operation:{operation}", lease = "1500ms", max_runtime = "3s")]
 async fn handler(
     operation: String,
     #[context] class: Class,
@@ -87,7 +87,9 @@ async fn handler(
     match class {
         Class::Plain => effect.run(act).await,
         Class::ProviderWindow => effect.provider_window(Duration::from_mins(1)).run(act).await,
-        Class::ProviderForgot => effect.provider_window(Duration::from_millis(1)).run(act).await,
+        Class::ProviderForgot => {
+            effect.provider_window(Duration::from_millis(1_200)).run(act).await
+        }
         Class::AtMostOnce => effect.at_most_once().run(act).await,
         Class::Reconciled => {
             let ask = async |key| {

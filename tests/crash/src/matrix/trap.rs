@@ -1,5 +1,6 @@
 //! Falls at a chosen point.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,9 +10,12 @@ use idempotent_runtime::protocol::{
     StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
-use rustix::process::{Signal, getpid, kill_process};
 
 use super::{Fall, Point};
+use crate::worker;
+
+/// What a process says before it is frozen.
+pub(super) const AT_THE_POINT: &str = "at the point";
 
 /// Falls once, at its point.
 #[derive(Debug)]
@@ -31,13 +35,21 @@ impl Trap {
         if at != point || self.sprung.swap(true, Ordering::SeqCst) {
             return;
         }
-        let signal = match fall {
-            Fall::Dies => Signal::KILL,
-            Fall::Freezes => Signal::STOP,
-        };
-        // A signal to oneself is delivered before the call returns.
-        kill_process(getpid(), signal).expect("a process can signal itself");
+        match fall {
+            Fall::Dies => worker::die(),
+            Fall::Freezes => freeze(),
+        }
     }
+}
+
+/// Says that it is at the point, where the test stops the process, and goes on when it is told to. A stop that it sent
+/// itself would reach another of its threads first, and find this one further on.
+fn freeze() {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{AT_THE_POINT}").expect("the test listens");
+    output.flush().expect("the test listens");
+    let told = std::io::stdin().read_line(&mut String::new());
+    assert_ne!(told.expect("the test talks"), 0, "the test has gone");
 }
 
 /// A store with the trap around its writes.

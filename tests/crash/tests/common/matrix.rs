@@ -8,10 +8,10 @@ use idempotent_crash::Scratch;
 use idempotent_crash::matrix::Cell;
 
 /// Processes that fall at once.
-const SIDE_BY_SIDE: usize = 6;
+const SIDE_BY_SIDE: usize = 8;
 
-/// Runs every cell, each with an operation of its own in one database.
-pub(crate) fn run(scratch: &Scratch, url: &str) {
+/// Runs every cell. `url` names the database of one; each has an operation of its own.
+pub(crate) fn run(scratch: &Scratch, url: impl Fn(&Cell) -> String + Sync) {
     let binary = Path::new(env!("CARGO_BIN_EXE_matrix-process"));
     let cells = Mutex::new(Cell::all());
     let wrong = Mutex::new(Vec::new());
@@ -22,7 +22,7 @@ pub(crate) fn run(scratch: &Scratch, url: &str) {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(cell) = next() {
-                    let seen = cell.run(binary, url, scratch.path());
+                    let seen = cell.run(binary, &url(&cell), scratch.path());
                     wrong.lock().unwrap().extend(cell.judge(&seen));
                 }
             });
