@@ -118,15 +118,20 @@ impl<C, Q, R> StepBuilder<C, Q, R> {
     }
 }
 
-impl<C: Repeatable, Q> StepBuilder<C, Q, Once> {
-    /// Tries again inside the attempt when the closure returns an error or its time is over.
-    pub fn retry(self, backoff: Backoff) -> StepBuilder<C, Q, Retries<Always>> {
+impl<C, Q> StepBuilder<C, Q, Once> {
+    /// Tries again inside the attempt when the closure returns an error or its time is over. Not for at-most-once
+    /// steps.
+    pub fn retry(self, backoff: Backoff) -> StepBuilder<C, Q, Retries<Always>>
+    where
+        C: Repeatable,
+    {
         self.with_retries(Retries { backoff, when: Always })
     }
 
     /// As [`retry`](Self::retry), for errors of which `when` says so.
     pub fn retry_when<E, F>(self, backoff: Backoff, when: F) -> StepBuilder<C, Q, Retries<When<F>>>
     where
+        C: Repeatable,
         F: Fn(&E) -> bool,
     {
         self.with_retries(Retries { backoff, when: When(when) })
@@ -138,13 +143,14 @@ impl<C: Repeatable, Q> StepBuilder<C, Q, Once> {
     }
 }
 
-impl<C: Started, R> StepBuilder<C, AsksNobody, R> {
+impl<C, R> StepBuilder<C, AsksNobody, R> {
     /// Asks the outside what happened to an effect that was started and not recorded: looks it up by our id or by the
     /// provider key. Asked only once the attempt before can no longer act; until then the key is in flight.
     ///
     /// An error of the question is returned by the step, and the next attempt asks again.
     pub fn reconcile<T, E, F, Fut>(self, ask: F) -> StepBuilder<C, Asks<F>, R>
     where
+        C: Started,
         F: FnOnce(ProviderKey) -> Fut,
         Fut: Future<Output = Result<Found<T>, E>>,
     {

@@ -23,9 +23,20 @@ pub trait StepKind: sealed::Sealed {
 }
 
 /// Classes that may be tried again inside an attempt.
+#[diagnostic::on_unimplemented(
+    message = "an at-most-once step is never tried again",
+    label = "leave `retry` out, or take a class that may repeat",
+    note = "a provider that takes an idempotency key: `.provider_window(…)`; an effect that is safe to repeat: no class",
+    note = "what became of a try that failed: `.reconcile(…)` asks at the next attempt"
+)]
 pub trait Repeatable: StepKind {}
 
 /// Classes that are noted before they start.
+#[diagnostic::on_unimplemented(
+    message = "a plain step has nothing to reconcile",
+    label = "write `.provider_window(…)` or `.at_most_once()` before it",
+    note = "a plain step is not noted before it starts, so nobody knows later that it was; it is run again"
+)]
 pub trait Started: StepKind {}
 
 /// Recorded after the effect; may repeat.

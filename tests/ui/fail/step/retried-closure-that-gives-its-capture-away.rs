@@ -1,0 +1,16 @@
+use idempotent_runtime::{Backoff, idempotent, step};
+use idempotent_ui::{ChargeError, Payment};
+
+use std::time::Duration;
+
+#[idempotent(key = "charge:{payment.order_id}")]
+async fn charge(payment: Payment) -> Result<u64, ChargeError> {
+    let backoff = Backoff::exponential(Duration::from_secs(1)..Duration::from_secs(2));
+    let amount = step("pay").retry(backoff).run(async |_effect| {
+        drop(payment.customer);
+        Ok::<_, ChargeError>(1)
+    });
+    amount.await
+}
+
+fn main() {}
