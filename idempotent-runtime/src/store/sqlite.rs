@@ -246,7 +246,7 @@ impl Store for Sqlite {
                 Ok(rows) => rows,
                 Err(error) => return Err(self.explain(error, "to read a journal").await),
             };
-            journals.push(step::journal(&rows, &self.shared.queries)?);
+            journals.push(step::steps(&rows, &self.shared.queries)?);
         }
         Ok(journals)
     }

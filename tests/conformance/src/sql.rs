@@ -1,11 +1,12 @@
 //! What is asked of a SQL store alone: facts that need a hand on its tables.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Granted, Identity, Limits, Owner, Release, ReleaseTo,
-    StoredResult, Written,
+    StepClass, StepName, StepRecord, StoredResult, TakeOver, Target, Token, Written,
 };
 use idempotent_runtime::store::{Store, StoreError, StoreErrorKind};
 use idempotent_runtime::testing::conformance::Factory;
@@ -143,6 +144,59 @@ pub async fn tampered_rows_are_corrupt(place: &dyn Sql, changes: &[(&str, &str)]
     }
 }
 
+/// The same for the recorded step of a running execution: no call that reads the journal hands it out, and a takeover
+/// that would have to writes nothing.
+///
+/// # Panics
+///
+/// If it is not so.
+pub async fn tampered_steps_are_corrupt(place: &dyn Sql, changes: &[(&str, &str)]) {
+    let store = migrated(place).await;
+    let empty = "DELETE FROM idempotent_step; DELETE FROM idempotent_execution";
+    for (column, change) in changes {
+        place.execute(empty).await;
+        let Granted { token, .. } = granted(&*store, &claim(1)).await;
+        let record = step_record(1, token);
+        let recorded = store.record_steps(std::slice::from_ref(&record)).await;
+        assert_eq!(recorded.expect("record_steps"), [Written::Done]);
+        place.age(Duration::from_secs(3_600)).await;
+        place.execute(change).await;
+        let before = store.read(&[id(1)]).await.expect("read").remove(0).map(|found| found.record);
+        let journals = store.journals(&[id(1)]).await;
+        assert_fails(journals, StoreErrorKind::Corrupt, column, change);
+        let take_over = TakeOver {
+            id: id(1),
+            seen: token,
+            owner: Owner([9; 16]),
+            version: 1,
+            limits: claim(1).limits,
+            target: Target::Run,
+        };
+        let taken = store.take_over(&[take_over]).await;
+        assert_fails(taken, StoreErrorKind::Corrupt, &id(1).to_string(), change);
+        // It may be found, or missed where its name was changed; the call must come back.
+        let _ = store.record_steps(&[record]).await.is_ok();
+        let after = store.read(&[id(1)]).await.expect("read").remove(0).map(|found| found.record);
+        assert_eq!(after, before, "{change}");
+        granted(&*store, &claim(2)).await;
+    }
+}
+
+/// The record of a step of what was granted to [`claim`]`(n)`.
+#[must_use]
+pub fn step_record(n: u8, token: Token) -> StepRecord {
+    StepRecord {
+        id: id(n),
+        owner: Owner([n; 16]),
+        token,
+        name: StepName { step: "charge".to_owned(), part: String::new() },
+        class: StepClass::Plain,
+        version: 1,
+        generation: 0,
+        value: b"\"ch_1\"".to_vec(),
+    }
+}
+
 /// The same for text that only an execution in review shows.
 ///
 /// # Panics
@@ -216,6 +270,11 @@ pub async fn missing_schema_is_told(place: &dyn Sql) {
     assert_fails(claimed(&*store, &claim(1)).await, StoreErrorKind::Schema, "", "claim");
     assert_fails(store.read(&[id(1)]).await, StoreErrorKind::Schema, "", "read");
     store.migrate().await.expect("it migrates");
+    place.execute("ALTER TABLE idempotent_step DROP COLUMN alive_until").await;
+    assert_fails(store.check_schema().await, StoreErrorKind::Schema, "alive_until", "check");
+    place.execute("DROP TABLE idempotent_step").await;
+    assert_fails(store.check_schema().await, StoreErrorKind::Schema, "idempotent_step", "check");
+    assert_fails(store.journals(&[id(1)]).await, StoreErrorKind::Schema, "", "journals");
     place.execute("ALTER TABLE idempotent_execution DROP COLUMN crashes_max").await;
     assert_fails(store.check_schema().await, StoreErrorKind::Schema, "crashes_max", "check");
 }

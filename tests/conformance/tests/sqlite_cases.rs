@@ -27,6 +27,9 @@ const TAMPERED: &[(&str, &str)] = &[
     ("owner", "UPDATE idempotent_execution SET owner = zeroblob(17)"),
     ("attempts", "UPDATE idempotent_execution SET attempts = -1"),
     ("crashes", "UPDATE idempotent_execution SET crashes = 4294967296"),
+    ("generation", "UPDATE idempotent_execution SET generation = -1"),
+    ("open_steps", "UPDATE idempotent_execution SET open_steps = -1"),
+    ("blind_steps", "UPDATE idempotent_execution SET blind_steps = 4294967296"),
     ("lease_ms", "UPDATE idempotent_execution SET lease_ms = -1"),
     ("max_runtime_ms", "UPDATE idempotent_execution SET max_runtime_ms = -1"),
     ("crashes_max", "UPDATE idempotent_execution SET crashes_max = -1"),
@@ -40,6 +43,28 @@ const TAMPERED: &[(&str, &str)] = &[
     ("reason", "UPDATE idempotent_execution SET reason = CAST(x'ff' AS TEXT)"),
 ];
 
+const TAMPERED_STEPS: &[(&str, &str)] = &[
+    ("step", "UPDATE idempotent_step SET step = CAST(x'ff' AS TEXT)"),
+    ("part", "UPDATE idempotent_step SET part = CAST(x'c3' AS TEXT)"),
+    (
+        "class",
+        "PRAGMA ignore_check_constraints = 1; UPDATE idempotent_step SET class = 9;
+         PRAGMA ignore_check_constraints = 0",
+    ),
+    (
+        "state",
+        "PRAGMA ignore_check_constraints = 1; UPDATE idempotent_step SET state = 0;
+         PRAGMA ignore_check_constraints = 0",
+    ),
+    ("generation", "UPDATE idempotent_step SET generation = -1"),
+    ("version", "UPDATE idempotent_step SET version = 4294967296"),
+    ("owner", "UPDATE idempotent_step SET owner = x'0102'"),
+    ("value", "UPDATE idempotent_step SET value = NULL"),
+    ("value", "UPDATE idempotent_step SET state = 1, done_at = NULL"),
+    ("done_at", "UPDATE idempotent_step SET done_at = NULL"),
+    ("done_at", "UPDATE idempotent_step SET state = 3, value = NULL"),
+];
+
 const TAMPERED_IN_REVIEW: &[(&str, &str)] = &[
     ("reason", "UPDATE idempotent_execution SET reason = CAST(x'ff' AS TEXT)"),
     ("tenant", "UPDATE idempotent_execution SET tenant = CAST(x'61ff' AS TEXT)"),
@@ -50,6 +75,11 @@ const TAMPERED_IN_REVIEW: &[(&str, &str)] = &[
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_was_changed_by_hand_is_corrupt() {
     sql::tampered_rows_are_corrupt(&SqliteFactory::fresh(), TAMPERED).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_was_changed_by_hand_is_corrupt() {
+    sql::tampered_steps_are_corrupt(&SqliteFactory::fresh(), TAMPERED_STEPS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

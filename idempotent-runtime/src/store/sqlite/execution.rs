@@ -137,22 +137,26 @@ impl Item for Look<'_> {
 impl Item for TakeOver {
     type Answer = TakenOver;
 
-    /// The journal is that of the moment in which it was taken over.
+    /// The journal is that of the moment in which it is taken over.
     fn is_single(&self) -> bool {
         false
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<TakenOver, StoreError> {
         let now = db.now();
-        let taken = match self.target {
-            Target::Run => self.run(db, now).await?,
-            Target::Review => None,
+        // Before anything is written: one that cannot be read is taken over by nobody.
+        let journal = journal(db, self.id).await?;
+        let taken = |row: &SqliteRow| {
+            let granted = sql::granted(&Row(row), &db.queries.table, self.id)?;
+            Ok(TakenOver::Granted { granted, journal, now })
         };
-        if let Some(taken) = taken {
-            return Ok(taken);
-        }
         let (statement, reason) = match self.target {
-            Target::Run => (&db.queries.take_over_blind, REASON_BLIND),
+            Target::Run => {
+                if let Some(row) = self.run(db, now).await? {
+                    return taken(&row);
+                }
+                (&db.queries.take_over_blind, REASON_BLIND)
+            }
             Target::Review => (&db.queries.take_over_review, REASON_CRASHES),
         };
         let review = sqlx::query(Queries::sql(statement))
@@ -170,16 +174,13 @@ impl Item for TakeOver {
             .fetch_optional(&mut *db.connection)
             .await
             .map_err(|error| failed("to take over", error))?;
-        match own {
-            Some(row) => taken_over(db, self.id, &row, now).await,
-            None => Ok(TakenOver::Outrun),
-        }
+        own.as_ref().map_or(Ok(TakenOver::Outrun), taken)
     }
 }
 
 impl TakeOver {
     /// Takes over what is due, or has lapsed outside of any step that must not be repeated.
-    async fn run(&self, db: &mut Db<'_>, now: Micros) -> Result<Option<TakenOver>, StoreError> {
+    async fn run(&self, db: &mut Db<'_>, now: Micros) -> Result<Option<SqliteRow>, StoreError> {
         // All rows, of which there is one: a statement that is left before its end commits unseen, and where it
         // cannot, nobody is told.
         let rows = sqlx::query(Queries::sql(&db.queries.take_over))
@@ -195,26 +196,8 @@ impl TakeOver {
             .fetch_all(&mut *db.connection)
             .await
             .map_err(|error| failed("to take over", error))?;
-        match rows.first() {
-            Some(row) => taken_over(db, self.id, row, now).await.map(Some),
-            None => Ok(None),
-        }
+        Ok(rows.into_iter().next())
     }
-}
-
-async fn taken_over(
-    db: &mut Db<'_>,
-    id: ExecutionId,
-    row: &SqliteRow,
-    now: Micros,
-) -> Result<TakenOver, StoreError> {
-    let granted = sql::granted(&Row(row), &db.queries.table, id)?;
-    let rows = sqlx::query(Queries::sql(&db.queries.journal))
-        .bind(id.0.as_slice())
-        .fetch_all(&mut *db.connection)
-        .await
-        .map_err(|error| failed("to read a journal", error))?;
-    Ok(TakenOver::Granted { granted, journal: journal(&rows, db.queries)?, now })
 }
 
 /// The state of an execution that still has this owner and token.

@@ -20,8 +20,18 @@ use crate::store::sql::{self, number};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The entries of an execution, from their rows.
-pub(super) fn journal(rows: &[SqliteRow], queries: &Queries) -> Result<Vec<Step>, StoreError> {
+pub(super) fn steps(rows: &[SqliteRow], queries: &Queries) -> Result<Vec<Step>, StoreError> {
     rows.iter().map(|row| Ok(sql::step(&Row(row), &queries.step_table)?.1)).collect()
+}
+
+/// The entries of an execution, in the order of their names.
+pub(super) async fn journal(db: &mut Db<'_>, id: ExecutionId) -> Result<Vec<Step>, StoreError> {
+    let rows = sqlx::query(Queries::sql(&db.queries.journal))
+        .bind(id.0.as_slice())
+        .fetch_all(&mut *db.connection)
+        .await
+        .map_err(|error| failed("to read a journal", error))?;
+    steps(&rows, db.queries)
 }
 
 /// One entry.

@@ -10,7 +10,8 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use super::*;
 use crate::clock::Clock;
 use crate::protocol::{
-    Granted, Identity, Limits, Owner, ReleaseTo, State, StoredResult, Target, Token,
+    Granted, Identity, Limits, Owner, ReleaseTo, State, StepClass, StepName, StoredResult, Target,
+    Token,
 };
 
 #[derive(Debug)]
@@ -416,4 +417,90 @@ async fn a_takeover_whose_commit_fails_is_not_granted() {
     assert_eq!(row.record.owner, Owner([1; 16]));
     assert!(taken.is_err(), "{taken:?}");
     store.close().await;
+}
+
+fn start(id: u8, owner: u8, token: Token) -> StepStart {
+    StepStart {
+        id: ExecutionId([id; 16]),
+        owner: Owner([owner; 16]),
+        token,
+        name: StepName { step: "charge".to_owned(), part: String::new() },
+        class: StepClass::AtMostOnce,
+        reconciles: false,
+        version: 1,
+        generation: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_step_and_its_execution_are_written_both_or_neither() {
+    let bench = Bench::new();
+    let store = bench.open().await;
+    let Granted { token, .. } = granted(&store, &claim(1, 1)).await;
+    bench
+        .raw(
+            "CREATE TRIGGER refuse BEFORE UPDATE OF open_steps ON idempotent_execution
+             BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        .await
+        .unwrap();
+    let refused = store.start_steps(&[start(1, 1, token)]).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(store.journals(&[ExecutionId([1; 16])]).await.unwrap(), [[]]);
+    bench.raw("DROP TRIGGER refuse").await.unwrap();
+    let started = store.start_steps(&[start(1, 1, token)]).await.unwrap();
+    assert!(matches!(started[..], [StepStarted::Started { .. }]), "{started:?}");
+    let row = store.read(&[ExecutionId([1; 16])]).await.unwrap().remove(0).unwrap();
+    assert_eq!((row.record.open_steps, row.record.blind_steps), (1, 1));
+}
+
+#[tokio::test]
+async fn a_step_whose_commit_fails_is_not_started() {
+    let bench = Bench::new();
+    let store = bench.open().await;
+    let Granted { token, .. } = granted(&store, &claim(1, 1)).await;
+    bench
+        .raw(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (parent INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER orphan AFTER INSERT ON idempotent_step
+             BEGIN INSERT INTO child VALUES (1); END",
+        )
+        .await
+        .unwrap();
+    let started = store.start_steps(&[start(1, 1, token)]).await;
+    assert!(started.is_err(), "{started:?}");
+    let record = StepRecord {
+        id: ExecutionId([1; 16]),
+        owner: Owner([1; 16]),
+        token,
+        name: StepName { step: "reserve".to_owned(), part: String::new() },
+        class: StepClass::Plain,
+        version: 1,
+        generation: 0,
+        value: b"1".to_vec(),
+    };
+    let recorded = store.record_steps(&[record]).await;
+    assert!(recorded.is_err(), "{recorded:?}");
+    assert_eq!(store.journals(&[ExecutionId([1; 16])]).await.unwrap(), [[]]);
+    let row = store.read(&[ExecutionId([1; 16])]).await.unwrap().remove(0).unwrap();
+    assert_eq!(row.record.open_steps, 0);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn steps_are_found_and_ordered_by_their_key() {
+    let bench = Bench::new();
+    let store = bench.open().await;
+    let mut connection = SqliteConnection::connect(&bench.url()).await.unwrap();
+    let Queries { journal, step, record_step, write_step, purge_steps, .. } =
+        &*store.shared.queries;
+    for statement in [journal, step, record_step, write_step, purge_steps] {
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let plan: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(explain).fetch_all(&mut connection).await.unwrap();
+        let plan: Vec<_> = plan.into_iter().map(|(.., text)| text).collect();
+        let bad = |line: &String| line.contains("SCAN") || line.contains("TEMP B-TREE");
+        assert!(!plan.iter().any(bad), "{statement}: {plan:?}");
+    }
 }
