@@ -31,6 +31,10 @@ fn sample(kind: ErrorKind) -> Error {
         ErrorKind::ResultUnavailable => {
             Error::ResultUnavailable { stored: 1, current: 2, reason: text() }
         }
+        ErrorKind::JournalMismatch => Error::JournalMismatch { reason: text() },
+        ErrorKind::DuplicateStep => Error::DuplicateStep { step: text(), part: text() },
+        ErrorKind::StepRefused => Error::StepRefused { step: text(), reason: text() },
+        ErrorKind::StepTimeout => Error::StepTimeout { step: text(), timeout: CARRIED },
         ErrorKind::Payload => Error::Payload { reason: text() },
         ErrorKind::Stale => Error::Stale,
         ErrorKind::Unsupported => Error::Unsupported { reason: text() },
@@ -83,6 +87,10 @@ const ALL: &[ErrorKind] = &[
     ErrorKind::MaxRuntime,
     ErrorKind::Unrecorded,
     ErrorKind::ResultUnavailable,
+    ErrorKind::JournalMismatch,
+    ErrorKind::DuplicateStep,
+    ErrorKind::StepRefused,
+    ErrorKind::StepTimeout,
     ErrorKind::Payload,
     ErrorKind::Stale,
     ErrorKind::Unsupported,
