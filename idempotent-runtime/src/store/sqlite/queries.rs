@@ -1,10 +1,12 @@
 //! The SQL, built once when the store is opened. Only checked names are spliced in; values are bound.
 
+mod step;
+
 use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, STEP, list};
+use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 
 /// The statements, by what they do. `?1` is the store's time wherever it matters.
 pub(super) struct Queries {
@@ -58,7 +60,6 @@ impl Queries {
         let (t, s) = (&names.execution, &names.step);
         let record = list("e", RECORD);
         let execution = format!("{record}, {}", list("e", EXECUTION));
-        let ends = runtime_ends("0");
         Self {
             table: t.replace('"', ""),
             step_table: s.replace('"', ""),
@@ -67,68 +68,28 @@ impl Queries {
             execution: format!("SELECT {execution} FROM {t} e WHERE e.id = ?1").into(),
             claim: claim(t).into(),
             take_over: take_over(t).into(),
-            take_over_blind: format!(
-                "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = ?2
-                 WHERE id = ?3 AND token = ?4 AND owner <> ?5 AND state = 1 AND lease_until < ?1
-                   AND blind_steps > 0"
-            )
-            .into(),
-            take_over_review: format!(
-                "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = ?2
-                 WHERE id = ?3 AND token = ?4 AND owner <> ?5 AND state = 1 AND lease_until < ?1"
-            )
-            .into(),
+            take_over_blind: format!("{} AND blind_steps > 0", take_over_review(t)).into(),
+            take_over_review: take_over_review(t).into(),
             taken_over: format!(
                 "SELECT {} FROM {t} e WHERE id = ?1 AND owner = ?2 AND state = 1",
                 list("e", GRANTED)
             )
             .into(),
-            renew: format!(
-                "UPDATE {t} SET lease_until = min(?1 + min(lease_ms, {MS_MAX}) * 1000, {ends})
-                 WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state = 1 AND {ends} > ?1"
-            )
-            .into(),
+            renew: renew(t).into(),
             owned: format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3")
                 .into(),
             complete: complete(t).into(),
-            release: format!(
-                "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
-                   not_before = CASE WHEN blind_steps > 0 THEN not_before ELSE ?1 END,
-                   reason = CASE WHEN blind_steps > 0 THEN ?3 ELSE ?2 END
-                 WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1"
-            )
-            .into(),
-            release_crash: format!(
-                "UPDATE {t} SET {} WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1",
-                crashed("?1", "?2", "?3")
-            )
-            .into(),
-            release_review: format!(
-                "UPDATE {t} SET state = 5, not_before = NULL, reason = ?1
-                 WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state IN (1, 2)"
-            )
-            .into(),
+            release: release(t).into(),
+            release_crash: release_crash(t).into(),
+            release_review: release_review(t).into(),
             settle_again: settle_again(t).into(),
             settle_result: settle_result(t).into(),
-            settle_early: format!(
-                "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND {}",
-                runtime_ends(MARGIN_MS),
-                settled("?4")
-            )
-            .into(),
-            journal: format!(
-                "SELECT {} FROM {s} s WHERE s.id = ?1 ORDER BY s.step, s.part",
-                list("s", STEP)
-            )
-            .into(),
-            step: format!(
-                "SELECT {} FROM {s} s WHERE s.id = ?1 AND s.step = ?2 AND s.part = ?3",
-                list("s", STEP)
-            )
-            .into(),
-            record_step: record_step(t, s).into(),
-            write_step: write_step(t, s).into(),
-            write_record: write_record(t).into(),
+            settle_early: settle_early(t).into(),
+            journal: step::journal(s).into(),
+            step: step::entry(s).into(),
+            record_step: step::record(t, s).into(),
+            write_step: step::write(t, s).into(),
+            write_record: step::write_record(t).into(),
             review: format!(
                 "SELECT {execution} FROM {t} e
                  WHERE e.state = 5 AND e.namespace = ?1 AND (e.created_at, e.id) > (?2, ?3)
@@ -140,23 +101,9 @@ impl Queries {
                  ORDER BY created_at, id LIMIT ?3"
             )
             .into(),
-            reap: format!(
-                "UPDATE {t} SET {} WHERE {PAGE} AND state = 1 AND lease_until < ?1
-                 RETURNING created_at, id, handler, state",
-                crashed("?6", "?7", "?8")
-            )
-            .into(),
-            abandon: format!(
-                "UPDATE {t} SET state = 5, not_before = NULL, reason = ?6
-                 WHERE {} AND state = 2 AND open_steps > 0",
-                past_retention()
-            )
-            .into(),
-            purge_steps: format!(
-                "DELETE FROM {s} WHERE id IN (SELECT id FROM {t} WHERE {})",
-                expired()
-            )
-            .into(),
+            reap: reap(t).into(),
+            abandon: abandon(t).into(),
+            purge_steps: step::purge(t, s).into(),
             purge: format!("DELETE FROM {t} WHERE {}", expired()).into(),
         }
     }
@@ -200,10 +147,49 @@ fn take_over(t: &str) -> String {
     )
 }
 
+fn take_over_review(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = ?2
+         WHERE id = ?3 AND token = ?4 AND owner <> ?5 AND state = 1 AND lease_until < ?1"
+    )
+}
+
+fn renew(t: &str) -> String {
+    let ends = runtime_ends("0");
+    format!(
+        "UPDATE {t} SET lease_until = min(?1 + min(lease_ms, {MS_MAX}) * 1000, {ends})
+         WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state = 1 AND {ends} > ?1"
+    )
+}
+
 fn complete(t: &str) -> String {
     format!(
         "UPDATE {t} SET state = ?2, result = ?3, result_format = ?4, reason = ?5, done_at = ?1
          WHERE id = ?6 AND owner = ?7 AND token = ?8 AND state = 1"
+    )
+}
+
+fn release(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
+           not_before = CASE WHEN blind_steps > 0 THEN not_before ELSE ?1 END,
+           reason = CASE WHEN blind_steps > 0 THEN ?3 ELSE ?2 END
+         WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1"
+    )
+}
+
+fn release_crash(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET {} WHERE id = ?4 AND owner = ?5 AND token = ?6 AND state = 1",
+        crashed("?1", "?2", "?3")
+    )
+}
+
+/// Also what the attempt itself released, or the reaper for it.
+fn release_review(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = 5, not_before = NULL, reason = ?1
+         WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state IN (1, 2)"
     )
 }
 
@@ -224,6 +210,15 @@ fn settle_again(t: &str) -> String {
     )
 }
 
+/// For how long it cannot be decided yet.
+fn settle_early(t: &str) -> String {
+    format!(
+        "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND {}",
+        runtime_ends(MARGIN_MS),
+        settled("?4")
+    )
+}
+
 fn settle_result(t: &str) -> String {
     format!(
         "UPDATE {t} SET state = ?2, result = ?3, result_format = 1, token = max(token + 1, ?1),
@@ -232,38 +227,19 @@ fn settle_result(t: &str) -> String {
     )
 }
 
-/// Records a step that was not started, if it is not there.
-fn record_step(t: &str, s: &str) -> String {
+fn reap(t: &str) -> String {
     format!(
-        "INSERT INTO {s} (id, step, part, class, reconciles, state, generation, version, owner,
-           started_at, alive_until, value, done_at)
-         SELECT ?2, ?3, ?4, ?5, 0, 2, ?6, ?7, ?8, ?1, ?1, ?9, ?1 FROM {t}
-         WHERE id = ?2 AND owner = ?8 AND token = ?10 AND state = 1
-         ON CONFLICT (id, step, part) DO NOTHING"
+        "UPDATE {t} SET {} WHERE {PAGE} AND state = 1 AND lease_until < ?1
+         RETURNING created_at, id, handler, state",
+        crashed("?6", "?7", "?8")
     )
 }
 
-/// Writes an entry as [`STEP`] lists it, if its execution is as it was seen.
-fn write_step(t: &str, s: &str) -> String {
-    let values: Vec<_> = (1..=STEP.len()).map(|number| format!("?{number}")).collect();
-    let set: Vec<_> =
-        STEP.iter().skip(3).map(|column| format!("{column} = excluded.{column}")).collect();
+fn abandon(t: &str) -> String {
     format!(
-        "INSERT INTO {s} ({}) SELECT {} FROM {t} e
-         WHERE e.id = ?1 AND e.owner = ?14 AND e.token = ?15 AND e.state = ?16
-         ON CONFLICT (id, step, part) DO UPDATE SET {}",
-        STEP.join(", "),
-        values.join(", "),
-        set.join(", ")
-    )
-}
-
-/// What a step's write changes of its execution, which is as it was seen.
-fn write_record(t: &str) -> String {
-    format!(
-        "UPDATE {t} SET state = ?1, token = ?2, crashes = ?3, not_before = ?4, reason = ?5,
-           open_steps = ?6, blind_steps = ?7
-         WHERE id = ?8 AND owner = ?9 AND token = ?10 AND state = ?11"
+        "UPDATE {t} SET state = 5, not_before = NULL, reason = ?6
+         WHERE {} AND state = 2 AND open_steps > 0",
+        past_retention()
     )
 }
 

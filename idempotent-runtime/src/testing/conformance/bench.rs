@@ -327,6 +327,7 @@ pub(super) fn only<T>(answers: Vec<T>) -> T {
 }
 
 /// What a takeover granted.
+#[expect(clippy::needless_pass_by_value, reason = "it is given what a call answers")]
 pub(super) fn granted(answer: TakenOver) -> Granted {
     match answer {
         TakenOver::Granted { granted, .. } => granted,
