@@ -132,6 +132,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// locked are passed over.
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError>;
 
+    /// The outbox's part of this store.
+    fn messages(&self) -> &dyn Messages;
+
     /// Closes the connections. Calls after it fail with [`StoreErrorKind::Closed`].
     async fn close(&self);
 }

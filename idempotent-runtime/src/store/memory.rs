@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use super::{Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind};
+use super::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind};
 use crate::clock::Clock;
 use crate::protocol::{
     self, Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal,
@@ -367,6 +367,10 @@ impl Store for Memory {
             }
         }
         Ok(Purged { deleted, reviewed, next })
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self
     }
 
     async fn close(&self) {

@@ -3,6 +3,7 @@
 mod connect;
 mod error;
 mod execution;
+mod outbox;
 mod pool;
 mod queries;
 mod row;
@@ -11,6 +12,7 @@ mod schema;
 mod settle;
 mod step;
 mod sweep;
+mod wakeups;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::sql::{ConnectOptions, Names};
-use super::{Cursor, Execution, Purged, Reaped, Store, StoreError};
+use super::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
     StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
@@ -144,6 +146,10 @@ impl Store for Postgres {
 
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
         self.runner.run(&sweep::Purge { after, rows_max }).await
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self
     }
 
     async fn close(&self) {

@@ -1,6 +1,7 @@
 //! What the SQL stores share: options, names, schema versions, and the way from columns to records and steps.
 
 mod columns;
+mod message;
 mod names;
 mod numbers;
 mod options;
@@ -12,10 +13,9 @@ mod step;
 mod tests;
 
 pub(in crate::store) use columns::{EXECUTION, GRANTED, RECORD, STEP, list};
+pub(in crate::store) use message::{MESSAGE, headers, message, topic_count};
 pub(in crate::store) use names::Names;
-#[cfg(any(feature = "sqlite", test))]
-pub(in crate::store) use numbers::ms_between;
-pub(in crate::store) use numbers::{MS_MAX, jittered, ms, number, rows};
+pub(in crate::store) use numbers::{MS_MAX, jittered, ms, ms_between, number, rows};
 pub(crate) use options::ConnectOptions;
 pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record};
 pub(in crate::store) use schema::{Migration, Stored, check_columns, judge};

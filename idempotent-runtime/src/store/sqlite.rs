@@ -4,6 +4,7 @@ mod connect;
 mod error;
 mod execution;
 mod lane;
+mod outbox;
 mod queries;
 mod row;
 mod runner;
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use super::sql::{self, ConnectOptions, Names};
-use super::{Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind};
+use super::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind};
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Micros, Release, Renewal, Renewed, Seen, Settled,
     Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
@@ -201,6 +202,7 @@ impl Store for Sqlite {
         self.check_open()?;
         let Shared { options, queries, .. } = &*self.shared;
         if let [completion] = completions
+            && completion.sent().is_empty()
             && let Some(lane) = self.lane()
             && let Some(done) = lane.run(completion, queries, &*options.clock).await
         {
@@ -303,6 +305,10 @@ impl Store for Sqlite {
 
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
         self.write(sweep::Purge { after, rows_max }).await
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self
     }
 
     async fn close(&self) {

@@ -49,6 +49,7 @@ mod concurrency;
 mod journal;
 mod lifecycle;
 mod list;
+mod outbox;
 mod purge;
 mod read;
 mod reap;

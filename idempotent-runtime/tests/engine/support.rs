@@ -12,7 +12,7 @@ use idempotent_runtime::protocol::{
     StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Memory, Purged, Reaped, Store, StoreError, StoreErrorKind,
+    Cursor, Execution, Memory, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind,
 };
 use idempotent_runtime::testing::TokioClock;
 use idempotent_runtime::{Error, Runtime};
@@ -285,6 +285,10 @@ impl Store for Faulty {
 
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
         self.answer("purge", self.inner.purge(after, rows_max)).await
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self.inner.messages()
     }
 
     async fn close(&self) {

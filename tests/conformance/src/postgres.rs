@@ -107,6 +107,15 @@ impl Factory for PostgresFactory {
         .execute(&self.pool)
         .await
         .expect("it ages");
+        sqlx::query(
+            "UPDATE idempotent_outbox SET due_at = due_at - by.it, created_at = created_at - by.it,
+               done_at = done_at - by.it
+             FROM (SELECT make_interval(secs => $1) AS it) AS by",
+        )
+        .bind(by.as_secs_f64())
+        .execute(&self.pool)
+        .await
+        .expect("it ages");
     }
 }
 
@@ -119,7 +128,7 @@ impl Place for PostgresFactory {
             store
         });
         let store = Arc::clone(store.await);
-        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step";
+        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step; DELETE FROM idempotent_outbox";
         self.pool.execute(empty).await.expect("it empties");
         store
     }

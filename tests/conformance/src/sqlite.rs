@@ -109,6 +109,14 @@ impl Factory for SqliteFactory {
         .execute(&self.pool)
         .await
         .expect("age");
+        sqlx::query(
+            "UPDATE idempotent_outbox SET due_at = due_at - ?1, created_at = created_at - ?1,
+               done_at = done_at - ?1",
+        )
+        .bind(us)
+        .execute(&self.pool)
+        .await
+        .expect("age");
     }
 }
 
@@ -121,7 +129,7 @@ impl Place for SqliteFactory {
             store
         });
         let store = Arc::clone(store.await);
-        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step";
+        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step; DELETE FROM idempotent_outbox";
         self.pool.execute(empty).await.expect("it empties");
         store
     }

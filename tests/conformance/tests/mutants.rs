@@ -1,5 +1,7 @@
 //! The suite is worth something: of a store that breaks one rule, at least one property does not hold.
 
+#[path = "mutants/outbox.rs"]
+mod outbox;
 #[path = "mutants/reference.rs"]
 mod reference;
 
@@ -49,6 +51,8 @@ macro_rules! mutants {
     (@both $rules:ident) => { assert!(differs(&$rules), "no random sequence catches it") };
 }
 
+#[path = "mutants/messages.rs"]
+mod messages;
 #[path = "mutants/steps.rs"]
 mod steps;
 

@@ -8,7 +8,7 @@ use idempotent_runtime::protocol::{
     Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver,
     TakenOver, Written,
 };
-use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
+use idempotent_runtime::store::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::database::Database;
@@ -229,6 +229,10 @@ impl Store for Planted {
             self.database.execute(purge, None, None).await;
         }
         self.store.purge(after, rows_max).await
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self.store.messages()
     }
 
     async fn close(&self) {

@@ -9,7 +9,7 @@ use idempotent_runtime::protocol::{
     Settlement, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver, TakenOver,
     Target, Written,
 };
-use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
+use idempotent_runtime::store::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
 
 use crate::ledger::{Asked, Event, Ledger, Told};
 
@@ -207,6 +207,10 @@ impl Store for Witness {
 
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
         self.store.purge(after, rows_max).await
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self.store.messages()
     }
 
     async fn close(&self) {

@@ -5,6 +5,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::error::{Failure, at};
+use super::outbox::Columns;
 use super::row::{Instant, Row};
 use super::runner::{Db, Operation, Query};
 use super::step::{Journals, joined_journal};
@@ -116,7 +117,7 @@ impl Operation for TakeOver {
             .await
             .map_err(at("to take over"))?;
         let Some(row) = own.first() else { return Ok(TakenOver::Outrun) };
-        taken_over(db, self.id, row, joined_journal(db, &own)?)
+        Ok(taken_over(db, self.id, row, joined_journal(db, &own)?)?)
     }
 }
 
@@ -222,8 +223,10 @@ impl Operation for Completion {
             StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
         };
         let state = if self.failed { State::Failed } else { State::Completed };
+        let sends = !self.sent().is_empty();
+        let statement = if sends { &db.queries.outbox.complete } else { &db.queries.complete };
         let query = db
-            .query(&db.queries.complete)
+            .query(statement)
             .bind(stored(state))
             .bind(json)
             .bind(i16::from(format.stored()))
@@ -231,7 +234,13 @@ impl Operation for Completion {
             .bind(id(self.id))
             .bind(owner(self.owner))
             .bind(self.token.0);
-        if changed(db, "to complete", query).await? {
+        let done = if sends {
+            let row = Columns::of(self)?.bind(query).fetch_one(&mut *db.connection).await;
+            row.and_then(|row| row.try_get("done")).map_err(at("to complete"))?
+        } else {
+            changed(db, "to complete", query).await?
+        };
+        if done {
             return Ok(Written::Done);
         }
         let state = owned(db, self.id, self.owner, self.token).await?;

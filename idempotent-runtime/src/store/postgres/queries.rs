@@ -3,12 +3,12 @@
 //! The time is `clock_timestamp()` everywhere: `now()` stands still in a transaction. Where a statement needs it more
 //! than once it is read once, behind the row's lock if there is one to wait for.
 
+pub(super) mod outbox;
 mod step;
 
 use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
-use step::Steps;
 
 use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 
@@ -16,10 +16,10 @@ use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 pub(super) struct Queries {
     /// The table of executions, as messages name it.
     pub(super) table: String,
+    /// The table of steps, as messages name it.
+    pub(super) step_table: String,
     /// The checked names.
     pub(super) names: Names,
-    /// The statements about steps.
-    pub(super) steps: Steps,
     pub(super) claim: Arc<str>,
     pub(super) claim_issued: Arc<str>,
     pub(super) read: Arc<str>,
@@ -35,10 +35,16 @@ pub(super) struct Queries {
     pub(super) settle_retry: Arc<str>,
     pub(super) settle_reopen: Arc<str>,
     pub(super) settle_result: Arc<str>,
+    pub(super) settle_step: Arc<str>,
+    pub(super) start_step: Arc<str>,
+    pub(super) record_step: Arc<str>,
+    pub(super) journals: Arc<str>,
+    pub(super) found: Arc<str>,
     pub(super) review: Arc<str>,
     pub(super) page: Arc<str>,
     pub(super) reap: Arc<str>,
     pub(super) purge: Arc<str>,
+    pub(super) outbox: outbox::Outbox,
 }
 
 /// The rows of an attempt; its state comes apart.
@@ -66,8 +72,8 @@ impl Queries {
             format!("{}, {}, clock_timestamp() AS now", list("e", RECORD), list("e", EXECUTION));
         Self {
             table: t.replace('"', ""),
+            step_table: s.replace('"', ""),
             names: names.clone(),
-            steps: Steps::new(names),
             claim: claim(t, "").into(),
             claim_issued: claim(t, "AND n.now <= $13").into(),
             read: format!("SELECT {execution} FROM {t} e WHERE e.id = $1").into(),
@@ -95,7 +101,14 @@ impl Queries {
                  WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1"
             )
             .into(),
-            release_retry: release_retry(t).into(),
+            release_retry: format!(
+                "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
+                   reason = CASE WHEN blind_steps > 0 THEN $5 ELSE $4 END,
+                   not_before = CASE WHEN blind_steps = 0 AND $6 > 0
+                     THEN clock_timestamp() + $6 * interval '1 ms' END
+                 WHERE {GUARD} AND state = 1"
+            )
+            .into(),
             release_crash: format!(
                 "UPDATE {t} SET {} WHERE {GUARD} AND state = 1",
                 crashed("$4", "$5", "$6")
@@ -109,6 +122,11 @@ impl Queries {
             settle_retry: settle_again(t, "e.state = 5", 0).into(),
             settle_reopen: settle_again(t, "e.state IN (3, 4)", 1).into(),
             settle_result: settle_result(t).into(),
+            settle_step: step::settle(t, s).into(),
+            start_step: step::start(t, s).into(),
+            record_step: step::record(t, s).into(),
+            journals: step::journals(s).into(),
+            found: step::found(t, s).into(),
             review: format!(
                 "SELECT {execution} FROM {t} e
                  WHERE e.state = 5 AND e.namespace = $1 AND (e.created_at, e.id) > ($2, $3)
@@ -124,7 +142,8 @@ impl Queries {
             )
             .into(),
             reap: reap(t).into(),
-            purge: purge(t, s).into(),
+            purge: purge(t, s, &names.outbox).into(),
+            outbox: outbox::Outbox::new(names),
         }
     }
 }
@@ -259,16 +278,6 @@ fn renew(t: &str) -> String {
     )
 }
 
-fn release_retry(t: &str) -> String {
-    format!(
-        "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
-           reason = CASE WHEN blind_steps > 0 THEN $5 ELSE $4 END,
-           not_before = CASE WHEN blind_steps = 0 AND $6 > 0
-             THEN clock_timestamp() + $6 * interval '1 ms' END
-         WHERE {GUARD} AND state = 1"
-    )
-}
-
 /// Makes an execution in a state retryable at once.
 fn settle_again(t: &str, state: &str, raised: u8) -> String {
     format!(
@@ -312,7 +321,7 @@ fn reap(t: &str) -> String {
 ///
 /// The steps that are deleted are those that were there when the statement began. An execution that was expired then,
 /// and behind the lock still has its token, has got no others; one that has moved on is left to the next purge.
-fn purge(t: &str, s: &str) -> String {
+fn purge(t: &str, s: &str, o: &str) -> String {
     let expired = format!(
         "CASE WHEN state IN (3, 4) THEN done_at
               WHEN state = 2 THEN GREATEST(lease_until, coalesce(not_before, 'epoch')) END
@@ -320,6 +329,8 @@ fn purge(t: &str, s: &str) -> String {
         interval("retain_ms")
     );
     let open = "state = 2 AND open_steps > 0";
+    let undelivered =
+        format!("EXISTS (SELECT FROM {o} m WHERE m.execution = e.id AND m.state <> 3)");
     format!(
         "WITH p AS MATERIALIZED (SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}),
          l AS MATERIALIZED (
@@ -330,9 +341,11 @@ fn purge(t: &str, s: &str) -> String {
            UPDATE {t} SET state = 5, not_before = NULL, reason = $2
            WHERE id = ANY (ARRAY(SELECT id FROM h)) AND {open} AND {expired} RETURNING id),
          d AS (
-           DELETE FROM {t}
-           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND NOT ({open}) AND {expired} RETURNING id),
-         s AS (DELETE FROM {s} WHERE id = ANY (ARRAY(SELECT id FROM d)))
+           DELETE FROM {t} e
+           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND NOT ({open}) AND {expired}
+             AND NOT {undelivered} RETURNING id),
+         s AS (DELETE FROM {s} WHERE id = ANY (ARRAY(SELECT id FROM d))),
+         o AS (DELETE FROM {o} WHERE execution = ANY (ARRAY(SELECT id FROM d)))
          SELECT (SELECT count(*) FROM d) AS deleted, (SELECT count(*) FROM r) AS reviewed"
     )
 }

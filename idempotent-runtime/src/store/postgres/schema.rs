@@ -4,8 +4,11 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::error::{Failure, at};
+use super::queries::outbox;
 use super::runner::{Db, Operation, Runner, begin};
-use crate::store::sql::{EXECUTION, Migration, Names, RECORD, STEP, Stored, check_columns, judge};
+use crate::store::sql::{
+    EXECUTION, MESSAGE, Migration, Names, RECORD, STEP, Stored, check_columns, judge,
+};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Processes that start at once migrate one after the other; released by the end of the transaction.
@@ -73,7 +76,10 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
   PRIMARY KEY (id, step, part)
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02)"
             ),
-        ],
+        ]
+        .into_iter()
+        .chain(outbox::tables(names))
+        .collect(),
     }]
 }
 
@@ -171,6 +177,8 @@ impl Operation for Check {
         check_columns(&names.execution, &found, RECORD.iter().chain(EXECUTION))?;
         let found = columns(db.connection, &names.step).await?;
         check_columns(&names.step, &found, STEP.iter())?;
+        let found = columns(db.connection, &names.outbox).await?;
+        check_columns(&names.outbox, &found, MESSAGE.iter())?;
         Ok(())
     }
 }

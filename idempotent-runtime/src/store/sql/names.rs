@@ -11,6 +11,8 @@ pub(in crate::store) struct Names {
     pub(in crate::store) execution: String,
     /// The table of steps.
     pub(in crate::store) step: String,
+    /// The table of messages.
+    pub(in crate::store) outbox: String,
     /// The table of the schema's version.
     pub(in crate::store) schema_version: String,
     /// The index on the time of creation; never qualified.
@@ -18,6 +20,7 @@ pub(in crate::store) struct Names {
     /// The database schema, quoted, if one was given.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has no schemas"))]
     pub(in crate::store) namespace: Option<String>,
+    prefix: String,
 }
 
 impl Names {
@@ -33,10 +36,17 @@ impl Names {
         Ok(Self {
             execution: qualified("execution"),
             step: qualified("step"),
+            outbox: qualified("outbox"),
             schema_version: qualified("schema"),
             created_at_index: format!("\"{prefix}execution_created\""),
             namespace,
+            prefix: prefix.to_owned(),
         })
+    }
+
+    /// The quoted name of an index or a channel, which is never qualified.
+    pub(in crate::store) fn unqualified(&self, name: &str) -> String {
+        format!("\"{}{name}\"", self.prefix)
     }
 }
 

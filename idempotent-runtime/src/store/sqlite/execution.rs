@@ -4,6 +4,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 
 use super::error::failed;
+use super::outbox;
 use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
@@ -240,6 +241,10 @@ impl Item for Renewal {
 impl Item for Completion {
     type Answer = Written;
 
+    fn is_single(&self) -> bool {
+        self.sent().is_empty()
+    }
+
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
         let now = db.now();
         let (json, format, reason) = match &self.result {
@@ -257,6 +262,7 @@ impl Item for Completion {
             .bind(self.owner.0.as_slice())
             .bind(self.token.0);
         if changed(db.connection, "to complete", query).await? {
+            outbox::commit(db, self).await?;
             return Ok(Written::Done);
         }
         let state = owned(db, self.id, self.owner, self.token).await?;

@@ -1,5 +1,6 @@
 //! The SQL, built once when the store is opened. Only checked names are spliced in; values are bound.
 
+pub(super) mod outbox;
 mod step;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub(super) struct Queries {
     pub(super) abandon: Arc<str>,
     pub(super) purge_steps: Arc<str>,
     pub(super) purge: Arc<str>,
+    pub(super) outbox: outbox::Outbox,
 }
 
 /// When an attempt may run no longer, plus `extra` milliseconds.
@@ -103,8 +105,9 @@ impl Queries {
             .into(),
             reap: reap(t).into(),
             abandon: abandon(t).into(),
-            purge_steps: step::purge(t, s).into(),
-            purge: format!("DELETE FROM {t} WHERE {}", expired()).into(),
+            purge_steps: step::purge(names).into(),
+            purge: format!("DELETE FROM {t} WHERE {}", expired(names)).into(),
+            outbox: outbox::Outbox::new(names),
         }
     }
 }
@@ -256,6 +259,11 @@ fn past_retention() -> String {
 }
 
 /// Those that are deleted.
-fn expired() -> String {
-    format!("{} AND (state <> 2 OR open_steps = 0)", past_retention())
+fn expired(names: &Names) -> String {
+    let Names { execution, outbox, .. } = names;
+    format!(
+        "{} AND (state <> 2 OR open_steps = 0) AND NOT EXISTS (
+           SELECT 1 FROM {outbox} m WHERE m.execution = {execution}.id AND m.state <> 3)",
+        past_retention()
+    )
 }

@@ -3,10 +3,12 @@
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::error::failed;
-use super::queries::Queries;
+use super::queries::{Queries, outbox};
 use super::runner::{Db, Operation};
 use crate::store::StoreError;
-use crate::store::sql::{EXECUTION, Migration, Names, RECORD, STEP, Stored, check_columns, judge};
+use crate::store::sql::{
+    EXECUTION, MESSAGE, Migration, Names, RECORD, STEP, Stored, check_columns, judge,
+};
 
 /// All steps, the oldest first.
 pub(super) fn migrations(names: &Names) -> Vec<Migration> {
@@ -67,7 +69,10 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
   PRIMARY KEY (id, step, part)
 ) STRICT, WITHOUT ROWID"
             ),
-        ],
+        ]
+        .into_iter()
+        .chain(outbox::tables(names))
+        .collect(),
     }]
 }
 
@@ -159,11 +164,13 @@ pub(super) async fn check(
     queries: &Queries,
 ) -> Result<(), StoreError> {
     judge(stored(connection, queries).await?, &queries.names.schema_version.replace('"', ""))?;
-    let Names { execution, step, .. } = &queries.names;
+    let Names { execution, step, outbox, .. } = &queries.names;
     let found = columns(connection, &queries.table).await?;
     check_columns(execution, &found, RECORD.iter().chain(EXECUTION))?;
     let found = columns(connection, &step.replace('"', "")).await?;
-    check_columns(step, &found, STEP.iter())
+    check_columns(step, &found, STEP.iter())?;
+    let found = columns(connection, &outbox.replace('"', "")).await?;
+    check_columns(outbox, &found, MESSAGE.iter())
 }
 
 async fn columns(

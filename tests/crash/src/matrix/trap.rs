@@ -9,7 +9,7 @@ use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
     StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
-use idempotent_runtime::store::{Cursor, Execution, Purged, Reaped, Store, StoreError};
+use idempotent_runtime::store::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
 
 use super::{Fall, Point};
 use crate::worker;
@@ -156,6 +156,10 @@ impl Store for Trapped {
 
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError> {
         self.store.purge(after, rows_max).await
+    }
+
+    fn messages(&self) -> &dyn Messages {
+        self.store.messages()
     }
 
     async fn close(&self) {

@@ -1,7 +1,7 @@
 //! The SQL of steps.
 
 use super::expired;
-use crate::store::sql::{STEP, list};
+use crate::store::sql::{Names, STEP, list};
 
 pub(super) fn journal(s: &str) -> String {
     format!("SELECT {} FROM {s} s WHERE s.id = ?1 ORDER BY s.step, s.part", list("s", STEP))
@@ -47,6 +47,7 @@ pub(super) fn write_record(t: &str) -> String {
 }
 
 /// Deletes the journals of the executions that are about to be.
-pub(super) fn purge(t: &str, s: &str) -> String {
-    format!("DELETE FROM {s} WHERE id IN (SELECT id FROM {t} WHERE {})", expired())
+pub(super) fn purge(names: &Names) -> String {
+    let Names { execution: t, step: s, .. } = names;
+    format!("DELETE FROM {s} WHERE id IN (SELECT id FROM {t} WHERE {})", expired(names))
 }

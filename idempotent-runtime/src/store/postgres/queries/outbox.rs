@@ -1,0 +1,270 @@
+//! The SQL of the outbox.
+
+use std::sync::Arc;
+
+use super::{interval, token};
+use crate::protocol::{DeliveryEndTo, MessageState};
+use crate::store::sql::{MESSAGE, Names, list, ms};
+
+/// The table and its indexes, none of which covers what a delivery does not change anyway.
+pub(in super::super) fn tables(names: &Names) -> Vec<String> {
+    let outbox = &names.outbox;
+    let [due, order, execution, done] = ["due", "order", "execution", "done"]
+        .map(|index| names.unqualified(&format!("outbox_{index}")));
+    vec![
+        format!(
+            "CREATE TABLE IF NOT EXISTS {outbox} (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  id uuid NOT NULL UNIQUE,
+  execution uuid NOT NULL,
+  namespace text COLLATE \"C\" NOT NULL,
+  topic text COLLATE \"C\" NOT NULL,
+  ordering_key text COLLATE \"C\",
+  headers bytea,
+  body bytea NOT NULL,
+  state smallint NOT NULL CHECK (state BETWEEN 1 AND 5),
+  attempts bigint NOT NULL,
+  at_most_once boolean NOT NULL,
+  asks boolean NOT NULL,
+  owner uuid NOT NULL,
+  token bigint NOT NULL,
+  due_at timestamptz NOT NULL,
+  last_error text,
+  created_at timestamptz NOT NULL,
+  done_at timestamptz
+) WITH (autovacuum_vacuum_scale_factor = 0.02)"
+        ),
+        format!(
+            "CREATE INDEX IF NOT EXISTS {due} ON {outbox} (namespace, topic, due_at, seq)
+WHERE state IN (1, 2)"
+        ),
+        format!(
+            "CREATE INDEX IF NOT EXISTS {order} ON {outbox} (namespace, topic, ordering_key, seq)
+WHERE state <> 3"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution)"),
+        format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE state = 3"),
+    ]
+}
+
+/// What a delivery's end writes, as parameters.
+pub(in super::super) struct Ending<'a> {
+    pub(in super::super) state: i16,
+    /// NULL: as before, and the attempt is not counted.
+    pub(in super::super) asks: Option<bool>,
+    pub(in super::super) delay_ms: i64,
+    pub(in super::super) error: Option<&'a str>,
+}
+
+impl<'a> Ending<'a> {
+    pub(in super::super) fn of(to: &'a DeliveryEndTo) -> Self {
+        let (state, asks, delay_ms, error) = match to {
+            DeliveryEndTo::Delivered => (MessageState::Delivered, None, 0, None),
+            DeliveryEndTo::Retry { delay_ms, error } => {
+                (MessageState::Pending, Some(false), *delay_ms, Some(error))
+            }
+            DeliveryEndTo::Ask { delay_ms, error } => {
+                (MessageState::Pending, Some(true), *delay_ms, Some(error))
+            }
+            DeliveryEndTo::Dead { error } => (MessageState::Dead, None, 0, Some(error)),
+            DeliveryEndTo::Review { error } => (MessageState::Review, None, 0, Some(error)),
+            DeliveryEndTo::Released => (MessageState::Pending, None, 0, None),
+        };
+        let error = error.map(String::as_str);
+        Self { state: state.stored().into(), asks, delay_ms: ms(delay_ms), error }
+    }
+}
+
+/// The statements, by what they do.
+pub(in super::super) struct Outbox {
+    /// The table, as messages name it.
+    pub(in super::super) table: String,
+    /// Where a commit of messages is told.
+    pub(in super::super) channel: String,
+    pub(in super::super) complete: Arc<str>,
+    pub(in super::super) claim: Arc<str>,
+    pub(in super::super) claimed_before: Arc<str>,
+    pub(in super::super) renew: Arc<str>,
+    pub(in super::super) end: Arc<str>,
+    pub(in super::super) decide: Arc<str>,
+    pub(in super::super) read: Arc<str>,
+    pub(in super::super) list: Arc<str>,
+    pub(in super::super) count: Arc<str>,
+    pub(in super::super) purge: Arc<str>,
+}
+
+impl Outbox {
+    pub(super) fn new(names: &Names) -> Self {
+        let t = &names.outbox;
+        let columns = list("m", MESSAGE);
+        let channel = names.unqualified("outbox").replace('"', "");
+        Self {
+            table: t.replace('"', ""),
+            complete: complete(&names.execution, t, &channel).into(),
+            channel,
+            claim: claim(t).into(),
+            claimed_before: format!(
+                "SELECT {columns} FROM {t} m
+                 WHERE m.namespace = $1 AND m.topic = $2 AND m.state IN (1, 2) AND m.state = 2
+                   AND m.owner = $3"
+            )
+            .into(),
+            renew: renew(t).into(),
+            end: end(t).into(),
+            decide: decide(t).into(),
+            read: format!("SELECT {columns} FROM {t} m WHERE m.id = $1").into(),
+            list: format!(
+                "SELECT {columns} FROM {t} m
+                 WHERE m.namespace = $1 AND m.state = $2 AND ($3::text IS NULL OR m.topic = $3)
+                   AND m.seq > $4
+                 ORDER BY m.seq LIMIT $5"
+            )
+            .into(),
+            count: format!(
+                "SELECT topic, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
+                   count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5)
+                 FROM {t} WHERE namespace = $1 AND state <> 3 GROUP BY topic ORDER BY topic"
+            )
+            .into(),
+            purge: format!(
+                "WITH l AS MATERIALIZED (
+                   SELECT seq FROM {t}
+                   WHERE state = 3 AND done_at < (SELECT clock_timestamp() - $1 * interval '1 ms')
+                   ORDER BY done_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+                 DELETE FROM {t} WHERE seq = ANY (ARRAY(SELECT seq FROM l))"
+            )
+            .into(),
+        }
+    }
+}
+
+/// Completes and sends, in one statement and so in one commit.
+///
+/// Completions that send under one ordering key go one after the other from here to their commits: only then is the
+/// order of their places the order of their commits. The locks end with the transaction, and are taken in one order.
+fn complete(execution: &str, t: &str, channel: &str) -> String {
+    format!(
+        "WITH done AS (
+           UPDATE {execution} SET state = $1, result = $2, result_format = $3, reason = $4,
+             done_at = clock_timestamp()
+           WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1
+           RETURNING id, namespace),
+         sent AS MATERIALIZED (
+           SELECT * FROM unnest($8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
+             $13::bigint[]) WITH ORDINALITY AS m (id, topic, ordering_key, headers, body, delay_ms, n)),
+         lock AS MATERIALIZED (
+           SELECT pg_advisory_xact_lock(k.hash) FROM (
+             SELECT DISTINCT hashtextextended(concat_ws(chr(1), d.namespace, m.topic, m.ordering_key), 7) AS hash
+             FROM done d, sent m WHERE m.ordering_key IS NOT NULL ORDER BY hash) k),
+         locked AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS now FROM lock),
+         stored AS (
+           INSERT INTO {t} (id, execution, namespace, topic, ordering_key, headers, body, state,
+             attempts, at_most_once, asks, owner, token, due_at, created_at)
+           SELECT m.id, d.id, d.namespace, m.topic, m.ordering_key, m.headers, m.body, 1, 0, false,
+             false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay}, l.now
+           FROM done d, locked l, sent m WHERE l.n >= 0 ORDER BY m.n),
+         told AS MATERIALIZED (SELECT pg_notify('{channel}', d.namespace) FROM done d)
+         SELECT (SELECT count(*) FROM done) > 0 AS done, (SELECT count(*) FROM told) AS told",
+        delay = interval("m.delay_ms"),
+    )
+}
+
+/// Claims what is due or lapsed. A row that another relay has locked is passed over; one that it has claimed
+/// meanwhile is looked at again, and is not due any more.
+fn claim(t: &str) -> String {
+    let asks = "(m.asks OR m.state = 2 AND (m.at_most_once OR $6))";
+    let review = format!("({asks} AND NOT $7)");
+    format!(
+        "WITH l AS MATERIALIZED (
+           SELECT m.seq FROM {t} m
+           WHERE m.namespace = $1 AND m.topic = $2 AND m.state IN (1, 2)
+             AND m.due_at <= (SELECT clock_timestamp())
+             AND (m.state = 1 OR m.due_at < (SELECT clock_timestamp()))
+             AND (m.ordering_key IS NULL OR NOT EXISTS (
+               SELECT FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
+                 AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
+           ORDER BY m.due_at, m.seq LIMIT $3 FOR NO KEY UPDATE OF m SKIP LOCKED),
+         n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)
+         UPDATE {t} m SET
+           state = CASE WHEN {review} THEN 5 ELSE 2 END,
+           attempts = CASE WHEN {review} THEN m.attempts ELSE m.attempts + 1 END,
+           at_most_once = CASE WHEN {review} THEN m.at_most_once ELSE $6 END,
+           asks = {asks},
+           owner = CASE WHEN {review} THEN m.owner ELSE $4 END,
+           token = CASE WHEN {review} THEN m.token ELSE GREATEST(m.token + 1, {now}) END,
+           due_at = CASE WHEN {review} THEN m.due_at ELSE n.now + $5 * interval '1 ms' END,
+           last_error = CASE WHEN {review} AND m.state = 2 THEN $8 ELSE m.last_error END
+         FROM n WHERE m.seq = ANY (ARRAY(SELECT seq FROM l))
+         RETURNING {columns}",
+        now = token("n.now"),
+        columns = list("m", MESSAGE),
+    )
+}
+
+/// The requested rows as they are once they are locked, in the order of their ids.
+fn locked(t: &str) -> String {
+    format!(
+        "l AS MATERIALIZED (
+           SELECT m.* FROM (SELECT DISTINCT id FROM k ORDER BY id) k CROSS JOIN LATERAL (
+             SELECT seq, id, owner, token, state FROM {t} m WHERE m.id = k.id
+             LIMIT 1 FOR NO KEY UPDATE) m),
+         n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)"
+    )
+}
+
+fn renew(t: &str) -> String {
+    format!(
+        "WITH k AS MATERIALIZED (
+           SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[])
+             WITH ORDINALITY AS k (id, owner, token, lease_ms, n)),
+         {locked},
+         u AS (
+           UPDATE {t} m SET due_at = n.now + {lease} FROM k, l, n
+           WHERE m.seq = l.seq AND l.id = k.id AND m.owner = k.owner AND m.token = k.token
+             AND m.state = 2)
+         SELECT EXISTS (SELECT FROM l WHERE l.id = k.id AND l.owner = k.owner AND l.token = k.token
+           AND l.state = 2) FROM k ORDER BY k.n",
+        locked = locked(t),
+        lease = interval("k.lease_ms"),
+    )
+}
+
+/// Ends deliveries. A message that still has this owner and token was ended by this very relay before, if it is not
+/// sending any more.
+fn end(t: &str) -> String {
+    format!(
+        "WITH k AS MATERIALIZED (
+           SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::boolean[],
+             $6::bigint[], $7::text[]) WITH ORDINALITY AS k (id, owner, token, state, asks, delay_ms, error, n)),
+         {locked},
+         u AS (
+           UPDATE {t} m SET state = k.state,
+             attempts = m.attempts - (k.state = 1 AND k.asks IS NULL AND m.attempts > 0)::int,
+             asks = coalesce(k.asks, m.asks),
+             due_at = CASE WHEN k.state = 1 THEN n.now + {delay} ELSE m.due_at END,
+             last_error = coalesce(k.error, m.last_error),
+             done_at = CASE WHEN k.state = 3 THEN n.now END
+           FROM k, l, n
+           WHERE m.seq = l.seq AND l.id = k.id AND m.owner = k.owner AND m.token = k.token
+             AND (m.state = 2 OR m.state = 5 AND k.state = 3))
+         SELECT EXISTS (SELECT FROM l WHERE l.id = k.id AND l.owner = k.owner AND l.token = k.token)
+         FROM k ORDER BY k.n",
+        locked = locked(t),
+        delay = interval("k.delay_ms"),
+    )
+}
+
+fn decide(t: &str) -> String {
+    format!(
+        "WITH l AS MATERIALIZED (SELECT seq FROM {t} WHERE id = $1 AND token = $2 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT seq, clock_timestamp() AS now FROM l)
+         UPDATE {t} m SET state = CASE WHEN $3 THEN 1 ELSE 3 END, token = GREATEST(m.token + 1, {}),
+           asks = false, last_error = $4,
+           attempts = CASE WHEN $3 THEN 0 ELSE m.attempts END,
+           at_most_once = m.at_most_once AND NOT $3,
+           due_at = CASE WHEN $3 THEN n.now ELSE m.due_at END,
+           done_at = CASE WHEN NOT $3 THEN n.now END
+         FROM n WHERE m.seq = n.seq AND m.token = $2 AND m.state IN (4, 5)",
+        token("n.now")
+    )
+}

@@ -1,0 +1,124 @@
+//! The SQL of the outbox.
+
+use std::sync::Arc;
+
+use super::expired;
+use crate::store::sql::{MESSAGE, Names, list};
+
+/// The tables and indexes.
+pub(in super::super) fn tables(names: &Names) -> Vec<String> {
+    let outbox = &names.outbox;
+    let [due, order, execution, done] = ["due", "order", "execution", "done"]
+        .map(|index| names.unqualified(&format!("outbox_{index}")));
+    vec![
+        format!(
+            "CREATE TABLE IF NOT EXISTS {outbox} (
+  seq INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+  execution BLOB NOT NULL CHECK (length(execution) = 16),
+  namespace TEXT NOT NULL,
+  topic TEXT NOT NULL,
+  ordering_key TEXT,
+  headers BLOB,
+  body BLOB NOT NULL,
+  state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 5),
+  attempts INTEGER NOT NULL,
+  at_most_once INTEGER NOT NULL CHECK (at_most_once IN (0, 1)),
+  asks INTEGER NOT NULL CHECK (asks IN (0, 1)),
+  owner BLOB NOT NULL,
+  token INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  last_error TEXT,
+  created_at INTEGER NOT NULL,
+  done_at INTEGER
+) STRICT"
+        ),
+        format!(
+            "CREATE INDEX IF NOT EXISTS {due} ON {outbox} (namespace, topic, due_at, seq)
+WHERE state IN (1, 2)"
+        ),
+        format!(
+            "CREATE INDEX IF NOT EXISTS {order} ON {outbox} (namespace, topic, ordering_key, seq)
+WHERE state <> 3"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution)"),
+        format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE state = 3"),
+    ]
+}
+
+/// The statements, by what they do.
+pub(in super::super) struct Outbox {
+    pub(in super::super) table: String,
+    pub(in super::super) insert: Arc<str>,
+    pub(in super::super) due: Arc<str>,
+    pub(in super::super) claimed_before: Arc<str>,
+    pub(in super::super) write: Arc<str>,
+    pub(in super::super) read: Arc<str>,
+    pub(in super::super) list: Arc<str>,
+    pub(in super::super) count: Arc<str>,
+    pub(in super::super) purge: Arc<str>,
+    /// Deletes those of the executions that [`purge`](super::Queries::purge) deletes.
+    pub(in super::super) purge_with: Arc<str>,
+}
+
+impl Outbox {
+    pub(super) fn new(names: &Names) -> Self {
+        let t = &names.outbox;
+        let columns = list("m", MESSAGE);
+        Self {
+            table: t.replace('"', ""),
+            insert: format!(
+                "INSERT INTO {t} (id, execution, namespace, topic, ordering_key, headers, body, state,
+                   attempts, at_most_once, asks, owner, token, due_at, created_at)
+                 SELECT ?1, ?2, namespace, ?3, ?4, ?5, ?6, 1, 0, 0, 0, zeroblob(16), 0, ?7, ?8
+                 FROM {} WHERE id = ?2",
+                names.execution
+            )
+            .into(),
+            due: format!(
+                "SELECT {columns} FROM {t} m
+                 WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.due_at <= ?3
+                   AND (m.state = 1 OR m.due_at < ?3)
+                   AND (m.ordering_key IS NULL OR NOT EXISTS (
+                     SELECT 1 FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
+                       AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
+                 ORDER BY m.due_at, m.seq LIMIT ?4"
+            )
+            .into(),
+            claimed_before: format!(
+                "SELECT {columns} FROM {t} m
+                 WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.owner = ?3"
+            )
+            .into(),
+            write: format!(
+                "UPDATE {t} SET state = ?2, attempts = ?3, at_most_once = ?4, asks = ?5, owner = ?6,
+                   token = ?7, due_at = ?8, last_error = ?9, done_at = ?10
+                 WHERE seq = ?1"
+            )
+            .into(),
+            read: format!("SELECT {columns} FROM {t} m WHERE m.id = ?1").into(),
+            list: format!(
+                "SELECT {columns} FROM {t} m
+                 WHERE m.namespace = ?1 AND m.state = ?2 AND (?3 IS NULL OR m.topic = ?3) AND m.seq > ?4
+                 ORDER BY m.seq LIMIT ?5"
+            )
+            .into(),
+            count: format!(
+                "SELECT topic, sum(state = 1), sum(state = 2), sum(state = 4), sum(state = 5) FROM {t}
+                 WHERE namespace = ?1 AND state <> 3 GROUP BY topic ORDER BY topic"
+            )
+            .into(),
+            purge: format!(
+                "DELETE FROM {t} WHERE seq IN (
+                   SELECT seq FROM {t} WHERE state = 3 AND done_at < ?1 ORDER BY done_at LIMIT ?2)"
+            )
+            .into(),
+            purge_with: format!(
+                "DELETE FROM {t} WHERE execution IN (SELECT id FROM {} WHERE {})",
+                names.execution,
+                expired(names)
+            )
+            .into(),
+        }
+    }
+}
