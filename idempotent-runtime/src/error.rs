@@ -149,6 +149,14 @@ pub enum Error {
         /// The limit of one try.
         timeout: Duration,
     },
+    /// A message cannot be sent; the handler did not end with `Ok`, or sent another.
+    #[error("the message to `{topic}` cannot be sent: {reason}")]
+    MessageRefused {
+        /// Where to.
+        topic: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The payload cannot be fingerprinted.
     #[error("the payload cannot be fingerprinted: {reason}")]
     Payload {
@@ -213,6 +221,7 @@ pub enum ErrorKind {
     DuplicateStep,
     StepRefused,
     StepTimeout,
+    MessageRefused,
     Payload,
     Stale,
     Unsupported,
@@ -260,6 +269,7 @@ impl Error {
             Self::DuplicateStep { .. } => ErrorKind::DuplicateStep,
             Self::StepRefused { .. } => ErrorKind::StepRefused,
             Self::StepTimeout { .. } => ErrorKind::StepTimeout,
+            Self::MessageRefused { .. } => ErrorKind::MessageRefused,
             Self::Payload { .. } => ErrorKind::Payload,
             Self::Stale => ErrorKind::Stale,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
@@ -314,6 +324,7 @@ impl Error {
             | Self::Stale
             | Self::DuplicateStep { .. }
             | Self::StepRefused { .. }
+            | Self::MessageRefused { .. }
             | Self::Payload { .. } => Disposition::DeadLetter,
         }
     }

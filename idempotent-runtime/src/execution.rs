@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::handler::Handler;
 use crate::identity::{ProviderKey, provider_key as derive_provider_key};
 use crate::lease::Attempt;
+use crate::outbox::Buffer;
 use crate::protocol::{ExecutionId, StepName};
 use crate::runtime::Runtime;
 
@@ -57,6 +58,7 @@ struct Inner {
     caller: Option<Execution>,
     own_error: AtomicBool,
     journal: Arc<Journal>,
+    outbox: Buffer,
     halt: Mutex<Option<Halt>>,
     halted: Notify,
     ended: watch::Sender<bool>,
@@ -141,6 +143,7 @@ impl Execution {
             caller,
             own_error: AtomicBool::new(false),
             journal: Journal::new(taken),
+            outbox: Buffer::default(),
             halt: Mutex::new(None),
             halted: Notify::new(),
             ended: watch::Sender::new(false),
@@ -177,6 +180,10 @@ impl Execution {
 
     pub(crate) fn journal(&self) -> &Arc<Journal> {
         &self.inner.journal
+    }
+
+    pub(crate) fn outbox(&self) -> &Buffer {
+        &self.inner.outbox
     }
 
     /// The provider key of a step, or of what has no step, under this name.
@@ -228,6 +235,7 @@ impl Execution {
     /// Marks the execution as over: tasks that its body spawned can do nothing more in its name.
     pub(crate) fn end(&self) {
         self.inner.journal.close();
+        self.inner.outbox.close();
         self.inner.ended.send_replace(true);
     }
 }

@@ -86,6 +86,7 @@
 //! | connecting, settings | [`Runtime::connect`], [`Builder`] |
 //! | tests | [`Runtime::scope`], [`observe`], `testing` (feature `testing`) |
 //! | a clean end | [`Runtime::shutdown`] |
+//! | messages that go out after the commit | [`outbox`] |
 //! | executions that need a person | [`Runtime::review`] |
 //! | a store of your own | [`store::Store`] |
 //!
@@ -106,6 +107,7 @@ mod flight;
 mod lease;
 mod observe;
 mod operation;
+pub mod outbox;
 mod outcome;
 pub mod step;
 
@@ -145,6 +147,7 @@ pub use idempotent_macros::{KeyPart, idempotent, key};
 pub use identity::ProviderKey;
 pub use key::{IssuedAt, KeyPart, KeyWriter, OperationKey, ParseOperationKeyError};
 pub use observe::{Answer, Observed, observe};
+pub use outbox::Relay;
 pub use outcome::Outcome;
 pub use reaper::Swept;
 pub use review::Review;

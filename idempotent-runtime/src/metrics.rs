@@ -18,6 +18,8 @@ pub(crate) const LAPSES: &str = "idempotent_lapses_total";
 pub(crate) const RUNTIME: &str = "idempotent_handler_runtime_seconds";
 /// Executions that the purge deleted.
 pub(crate) const PURGED: &str = "idempotent_purged_total";
+/// Deliveries of messages by topic and how they ended.
+pub(crate) const DELIVERIES: &str = "idempotent_deliveries_total";
 
 /// Tells the application's recorder what each metric is.
 pub(crate) fn describe() {
@@ -27,6 +29,7 @@ pub(crate) fn describe() {
     describe_counter!(TAKEOVERS, "executions taken over from an attempt before");
     describe_counter!(LAPSES, "lapsed leases that a claimer or the reaper found, by what followed");
     describe_histogram!(RUNTIME, Unit::Seconds, "how long bodies ran");
+    describe_counter!(DELIVERIES, "deliveries of messages, by how they ended");
     describe_counter!(PURGED, "executions deleted after their retention");
 }
 
@@ -51,6 +54,10 @@ pub(crate) fn takeover(handler: &'static str, from: State) {
 
 pub(crate) fn lapse(handler: impl Into<::metrics::SharedString>, to: &'static str) {
     ::metrics::counter!(LAPSES, "handler" => handler.into(), "to" => to).increment(1);
+}
+
+pub(crate) fn delivery(topic: &str, ended: &'static str) {
+    ::metrics::counter!(DELIVERIES, "topic" => topic.to_owned(), "ended" => ended).increment(1);
 }
 
 pub(crate) fn purged(executions: u64) {

@@ -1,13 +1,6 @@
-//! Requests to providers: keys put on them (feature `reqwest`), and what the answers mean for the next try.
-
-#[cfg(feature = "reqwest")]
-mod middleware;
+//! What a provider's answer to a request with a key means for the next try.
 
 use std::time::Duration;
-
-pub use crate::effect::RequestKeyError;
-#[cfg(feature = "reqwest")]
-pub use middleware::{ProviderKeys, RequestPart};
 
 /// What a provider's answer means for the operation: see [`classify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,9 @@ const ROWS_MAX: u32 = 1_000;
 /// Statements between two sleeps, so that a large table does not keep a process busy.
 const BATCHES_MAX: u32 = 16;
 
+/// Delivered messages are of no use but to a person who looks.
+const DELIVERED_RETAIN: Duration = Duration::from_hours(7 * 24);
+
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,6 +62,7 @@ impl Runtime {
         loop {
             after = purge(self, after, &mut swept).await?;
             if after.is_none() {
+                purge_messages(self).await?;
                 return Ok(swept);
             }
         }
@@ -162,6 +166,7 @@ impl Sweep {
             }
         }
         self.reaped = reap(runtime, self.reaped, None, &mut swept).await?;
+        purge_messages(runtime).await?;
         // What is oldest expires first: from there on, and where the slow sweep is.
         let oldest = purge_on(runtime, None, &mut swept).await?;
         self.purged = match self.purged {
@@ -170,6 +175,19 @@ impl Sweep {
         };
         Ok(())
     }
+}
+
+/// Deletes messages that were delivered long ago. Those of an execution that is purged go with it.
+async fn purge_messages(runtime: &Runtime) -> Result<(), Error> {
+    for _ in 0..BATCHES_MAX {
+        let store = Arc::clone(runtime.store());
+        let retain_ms = ms(DELIVERED_RETAIN);
+        let purging = async move { store.messages().purge_messages(retain_ms, ROWS_MAX).await };
+        if runtime.in_own_task(purging).await?? < u64::from(ROWS_MAX) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Purges for as long as there is something to purge, so that a busy table does not outgrow its retention.

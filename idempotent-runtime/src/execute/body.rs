@@ -203,7 +203,12 @@ impl<R> Settling<'_, R> {
                     version: self.request.handler.current_version(),
                     fingerprint: self.request.fingerprint.clone(),
                 };
-                match complete(self.claim, finished).await {
+                let attempt = self.claim.attempt();
+                let messages = match failed {
+                    true => Vec::new(),
+                    false => self.execution.outbox().take(attempt.id, attempt.generation),
+                };
+                match complete(self.claim, finished, messages).await {
                     Ok(Written::Done) if failed => ("failed", Driven::Stored(outcome)),
                     Ok(Written::Done) => ("completed", Driven::Stored(outcome)),
                     Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),

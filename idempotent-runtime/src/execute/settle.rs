@@ -5,14 +5,18 @@ use std::slice;
 use crate::claim::{GrantedClaim, RETRY_EVERY, Tries, only};
 use crate::error::Error;
 use crate::flight::Finished;
-use crate::protocol::{Completion, ReleaseTo, Written};
+use crate::protocol::{Completion, Message, ReleaseTo, Written};
 use crate::store::StoreError;
 
 /// A release that fails is asked again this often; after that the lease lapses by itself.
 const RELEASE_TRIES_MAX: u32 = 3;
 
 /// Stores the outcome; asks again while the lease holds and the store is away.
-pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<Written, Error> {
+pub(super) async fn complete(
+    claim: GrantedClaim,
+    finished: Finished,
+    messages: Vec<Message>,
+) -> Result<Written, Error> {
     claim.attempt().end();
     let runtime = claim.runtime().clone();
     let Finished { failed, result, version, fingerprint } = finished;
@@ -24,7 +28,7 @@ pub(super) async fn complete(claim: GrantedClaim, finished: Finished) -> Result<
             token: attempt.token,
             failed,
             result,
-            messages: Vec::new(),
+            messages,
         };
         let answer = loop {
             match claim.runtime().store().complete(slice::from_ref(&completion)).await {

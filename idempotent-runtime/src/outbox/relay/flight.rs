@@ -1,0 +1,134 @@
+//! One delivery under way.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tracing::Instrument;
+
+use crate::clock::Clock;
+use crate::outbox::route::Route;
+use crate::outbox::sink::{Delivery, SinkError};
+use crate::policy::ms;
+use crate::protocol::{MessageRecord, MessageRenewal};
+use crate::step::Found;
+
+/// How a delivery ended in this process.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Delivered,
+    Failed(SinkError),
+    /// The outside was asked, and nobody knows.
+    Unknown(String),
+    Panicked,
+    /// The lease could not be kept.
+    Expired,
+}
+
+/// A message that this relay has claimed, beside the task that delivers it.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) message: MessageRecord,
+    pub(super) task: AbortHandle,
+    pub(super) lease: Arc<Lease>,
+}
+
+impl Flight {
+    pub(super) fn renewal(&self, lease: Duration) -> MessageRenewal {
+        let MessageRecord { id, owner, token, .. } = self.message;
+        MessageRenewal { id, owner, token, lease_ms: ms(lease) }
+    }
+}
+
+/// When a delivery must have stopped, on the process's clock: a margin before the store's lease ends.
+#[derive(Debug)]
+pub(super) struct Lease {
+    deadline_us: AtomicU64,
+}
+
+impl Lease {
+    /// A lease that was asked for at `asked`.
+    pub(super) fn new(asked: Duration, lease: Duration) -> Self {
+        let this = Self { deadline_us: AtomicU64::new(0) };
+        this.renewed(asked, lease);
+        this
+    }
+
+    pub(super) fn renewed(&self, asked: Duration, lease: Duration) {
+        let margin = (lease / 10).max((lease / 3).min(Duration::from_secs(1)));
+        let deadline = asked.saturating_add(lease).saturating_sub(margin);
+        let us = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
+        self.deadline_us.store(us, Ordering::Release);
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_micros(self.deadline_us.load(Ordering::Acquire))
+    }
+
+    /// Completes at the deadline, however often it is moved.
+    async fn over(&self, clock: &dyn Clock) {
+        loop {
+            let deadline = self.deadline();
+            if clock.elapsed() >= deadline {
+                return;
+            }
+            clock.sleep_until(deadline).await;
+        }
+    }
+}
+
+/// Delivers a message, or asks first what became of the delivery before.
+pub(super) async fn deliver(
+    route: Arc<Route>,
+    message: MessageRecord,
+    lease: Arc<Lease>,
+    clock: Arc<dyn Clock>,
+) -> Outcome {
+    let span = tracing::info_span!(
+        "deliver",
+        topic = message.topic,
+        message = %message.id,
+        attempt = message.attempts,
+    );
+    let asks = message.asks;
+    let delivery = Delivery::new(message);
+    let delivering = async {
+        if asks && let Some(question) = &route.question {
+            match question(delivery.clone()).await {
+                Ok(Found::Happened(())) => return Outcome::Delivered,
+                Ok(Found::DidNotHappen) => {}
+                Ok(Found::Unknown) => {
+                    return Outcome::Unknown("nobody knows whether it was delivered".to_owned());
+                }
+                Err(error) => return Outcome::Unknown(error.to_string()),
+            }
+        }
+        match route.sink.deliver(&delivery).await {
+            Ok(()) => Outcome::Delivered,
+            Err(error) => Outcome::Failed(error),
+        }
+    };
+    tokio::select! {
+        biased;
+        // First, so that it is looked at directly before the effect.
+        () = lease.over(&*clock) => Outcome::Expired,
+        outcome = caught(delivering).instrument(span) => outcome.unwrap_or(Outcome::Panicked),
+    }
+}
+
+/// Runs a future and takes its panic, if there is one.
+async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        // It is not polled again after a panic, so what it leaves broken is never seen.
+        match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
+}

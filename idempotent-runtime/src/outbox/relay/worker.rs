@@ -1,0 +1,359 @@
+//! Serves one topic.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::ending::{end_of, given_up};
+use super::flight::{Flight, Lease, Outcome, deliver};
+use crate::error::Error;
+use crate::execute::jittered;
+use crate::metrics;
+use crate::outbox::route::Route;
+use crate::policy::ms;
+use crate::protocol::{
+    DeliveryEnd, DeliveryEndTo, MessageClaim, MessageRecord, MessagesClaimed, Owner, Renewed,
+    Written,
+};
+use crate::runtime::Runtime;
+
+/// Between two tries to reach a store that is away.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Tries to write the last ends of a relay that stops; then their leases lapse.
+const LAST_TRIES_MAX: u32 = 5;
+
+/// Claims messages of one topic, has them delivered, and writes what became of them.
+pub(super) struct Worker {
+    runtime: Runtime,
+    topic: String,
+    route: Arc<Route>,
+    poll: Duration,
+    grace: Duration,
+    woken: watch::Receiver<()>,
+    stopped: watch::Receiver<bool>,
+    deliveries: JoinSet<Outcome>,
+    flights: HashMap<Id, Flight>,
+    /// What is to be written.
+    ends: Vec<DeliveryEnd>,
+    /// A claim whose answer was lost.
+    unanswered: Option<MessageClaim>,
+    /// Whether there may be messages to claim.
+    looks: bool,
+    poll_at: Duration,
+    renew_at: Duration,
+    /// The store was away; not asked again before.
+    again_at: Option<Duration>,
+    grace_end: Option<Duration>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        runtime: Runtime,
+        topic: String,
+        route: Arc<Route>,
+        (poll, grace): (Duration, Duration),
+        (woken, stopped): (watch::Receiver<()>, watch::Receiver<bool>),
+    ) -> Self {
+        let now = runtime.clock().elapsed();
+        Self {
+            renew_at: now.saturating_add(route.lease / 3),
+            poll_at: now,
+            runtime,
+            topic,
+            route,
+            poll,
+            grace,
+            woken,
+            stopped,
+            deliveries: JoinSet::new(),
+            flights: HashMap::new(),
+            ends: Vec::new(),
+            unanswered: None,
+            looks: true,
+            again_at: None,
+            grace_end: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            self.collect();
+            if !self.waits_for_store() {
+                self.renew().await;
+                self.write_ends().await;
+                self.claim().await;
+            }
+            if self.is_stopping() && self.flights.is_empty() && self.unanswered.is_none() {
+                return self.write_last_ends().await;
+            }
+            self.wait().await;
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.runtime.clock().elapsed()
+    }
+
+    fn is_stopping(&self) -> bool {
+        // An error says that the relay is gone.
+        *self.stopped.borrow() || self.runtime.check_open().is_err()
+    }
+
+    fn waits_for_store(&mut self) -> bool {
+        let now = self.now();
+        self.again_at = self.again_at.filter(|again| *again > now);
+        self.again_at.is_some()
+    }
+
+    fn store_failed(&mut self, error: &Error) {
+        tracing::warn!(%error, topic = self.topic, "the relay could not reach the store; it asks again");
+        self.again_at = Some(self.now().saturating_add(jittered(AGAIN)));
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self) {
+        let stopping = self.is_stopping();
+        let now = self.now();
+        if stopping && self.grace_end.is_none() {
+            self.grace_end = Some(now.saturating_add(self.grace));
+        }
+        let mut until = self.poll_at.max(now);
+        if !self.flights.is_empty() {
+            until = until.min(self.renew_at);
+        }
+        if let Some(grace_end) = self.grace_end {
+            until = until.min(grace_end);
+        }
+        if self.again_at.is_some() || !self.ends.is_empty() {
+            // Nothing else is done before.
+            until = self.again_at.unwrap_or(until);
+        } else if self.looks && self.free() > 0 && !stopping {
+            return;
+        }
+        let clock = self.runtime.shared_clock();
+        let mut joined = None;
+        tokio::select! {
+            biased;
+            _ = self.stopped.changed(), if !stopping => {}
+            Some(ended) = self.deliveries.join_next_with_id() => joined = Some(ended),
+            Ok(()) = self.woken.changed() => self.looks = true,
+            () = clock.sleep_until(until) => {}
+        }
+        if let Some(ended) = joined {
+            self.ended(ended);
+        }
+        let now = self.now();
+        if now >= self.poll_at {
+            self.looks = true;
+            self.poll_at = now.saturating_add(jittered(self.poll.saturating_mul(4) / 3));
+        }
+        if self.grace_end.is_some_and(|grace_end| now >= grace_end) {
+            self.give_up().await;
+        }
+    }
+
+    /// So many more deliveries may begin.
+    fn free(&self) -> u32 {
+        let under_way = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
+        self.route.concurrency.saturating_sub(under_way)
+    }
+
+    /// Takes in the deliveries that have ended.
+    fn collect(&mut self) {
+        while let Some(ended) = self.deliveries.try_join_next_with_id() {
+            self.ended(ended);
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Outcome), JoinError>) {
+        let (id, outcome) = match ended {
+            Ok((id, outcome)) => (id, outcome),
+            // Aborted, since the lease was lost.
+            Err(error) => (error.id(), Outcome::Expired),
+        };
+        let Some(Flight { message, .. }) = self.flights.remove(&id) else { return };
+        let Some(to) = end_of(&self.route, &message, &outcome) else {
+            tracing::warn!(topic = self.topic, message = %message.id, "a delivery lost its lease");
+            return;
+        };
+        self.note(&message, &to);
+        self.end(&message, to);
+    }
+
+    /// Tells of an end.
+    fn note(&mut self, message: &MessageRecord, to: &DeliveryEndTo) {
+        let id = message.id;
+        let ended = match to {
+            DeliveryEndTo::Delivered => "delivered",
+            DeliveryEndTo::Retry { delay_ms, error } | DeliveryEndTo::Ask { delay_ms, error } => {
+                tracing::warn!(topic = self.topic, message = %id, error, delay_ms, "a delivery failed");
+                let again = self.now().saturating_add(Duration::from_millis(*delay_ms));
+                self.poll_at = self.poll_at.min(again);
+                "retry"
+            }
+            DeliveryEndTo::Dead { error } => {
+                tracing::error!(topic = self.topic, message = %id, error, "a message is dead");
+                "dead"
+            }
+            DeliveryEndTo::Review { error } => {
+                tracing::error!(topic = self.topic, message = %id, error, "a message needs review");
+                "review"
+            }
+            DeliveryEndTo::Released => "released",
+        };
+        metrics::delivery(&self.topic, ended);
+        // What it held back may be due.
+        self.looks |= message.ordering_key.is_some();
+    }
+
+    fn end(&mut self, message: &MessageRecord, to: DeliveryEndTo) {
+        let MessageRecord { id, owner, token, .. } = *message;
+        self.ends.push(DeliveryEnd { id, owner, token, to });
+    }
+
+    async fn write_ends(&mut self) {
+        if self.ends.is_empty() {
+            return;
+        }
+        let (store, ends) = (Arc::clone(self.runtime.store()), self.ends.clone());
+        let ending = async move { store.messages().end_deliveries(&ends).await };
+        match flat(self.runtime.in_own_task(ending).await) {
+            Ok(written) => {
+                let ends = std::mem::take(&mut self.ends);
+                for (end, _) in ends.iter().zip(written).filter(|(_, it)| *it == Written::Fenced) {
+                    tracing::warn!(topic = self.topic, message = %end.id, "another relay took a message over");
+                }
+            }
+            Err(error) => self.store_failed(&error),
+        }
+    }
+
+    /// What cannot be written now is delivered again, or goes to review, once its lease lapses.
+    async fn write_last_ends(&mut self) {
+        for _ in 0..LAST_TRIES_MAX {
+            self.write_ends().await;
+            if self.ends.is_empty() {
+                return;
+            }
+            let clock = self.runtime.shared_clock();
+            clock.sleep_until(clock.elapsed().saturating_add(AGAIN)).await;
+        }
+    }
+
+    /// Renews all leases, once a third of one is over.
+    async fn renew(&mut self) {
+        let (asked, lease) = (self.now(), self.route.lease);
+        if asked < self.renew_at {
+            return;
+        }
+        self.renew_at = asked.saturating_add(lease / 3);
+        let (ids, renewals): (Vec<Id>, Vec<_>) =
+            self.flights.iter().map(|(id, flight)| (*id, flight.renewal(lease))).unzip();
+        if renewals.is_empty() {
+            return;
+        }
+        let store = Arc::clone(self.runtime.store());
+        let renewing = async move { store.messages().renew_messages(&renewals).await };
+        match flat(self.runtime.in_own_task(renewing).await) {
+            Ok(answers) => {
+                for (id, answer) in ids.into_iter().zip(answers) {
+                    let Some(flight) = self.flights.get(&id) else { continue };
+                    match answer {
+                        Renewed::Renewed => flight.lease.renewed(asked, lease),
+                        Renewed::Lost => flight.task.abort(),
+                        Renewed::Skipped => {}
+                    }
+                }
+            }
+            Err(error) => {
+                self.renew_at = asked;
+                self.store_failed(&error);
+            }
+        }
+    }
+
+    /// Claims as many messages as may be delivered at once, and begins.
+    async fn claim(&mut self) {
+        let free = self.free();
+        let claim = match self.unanswered.take() {
+            Some(claim) => claim,
+            None if self.looks && free > 0 && !self.is_stopping() && self.again_at.is_none() => {
+                self.new_claim(free)
+            }
+            None => return,
+        };
+        let asked = self.now();
+        let (store, request) = (Arc::clone(self.runtime.store()), claim.clone());
+        let claiming =
+            async move { store.messages().claim_messages(std::slice::from_ref(&request)).await };
+        match flat(self.runtime.in_own_task(claiming).await) {
+            Ok(answers) => {
+                let MessagesClaimed { messages, reviewed } =
+                    answers.into_iter().next().unwrap_or_default();
+                let found = messages.len() + reviewed.len();
+                self.looks = claim.again || found >= usize::try_from(claim.rows_max).unwrap_or(0);
+                for id in reviewed {
+                    tracing::error!(topic = self.topic, message = %id, "a message needs review");
+                    metrics::delivery(&self.topic, "review");
+                }
+                for message in messages {
+                    self.begin(message, asked);
+                }
+            }
+            Err(error) => {
+                // What it may have claimed is asked for, and no more.
+                self.unanswered = Some(MessageClaim { again: true, rows_max: 0, ..claim });
+                self.store_failed(&error);
+            }
+        }
+    }
+
+    fn new_claim(&self, rows_max: u32) -> MessageClaim {
+        MessageClaim {
+            namespace: self.runtime.namespace().to_owned(),
+            topic: self.topic.clone(),
+            owner: Owner(uuid::Uuid::new_v4().into_bytes()),
+            lease_ms: ms(self.route.lease),
+            at_most_once: self.route.at_most_once,
+            reconciles: self.route.question.is_some(),
+            rows_max,
+            again: false,
+        }
+    }
+
+    fn begin(&mut self, message: MessageRecord, asked: Duration) {
+        if self.is_stopping() {
+            return self.end(&message, DeliveryEndTo::Released);
+        }
+        if self.flights.is_empty() {
+            self.renew_at = asked.saturating_add(self.route.lease / 3);
+        }
+        let lease = Arc::new(Lease::new(asked, self.route.lease));
+        let delivering = deliver(
+            Arc::clone(&self.route),
+            message.clone(),
+            Arc::clone(&lease),
+            self.runtime.shared_clock(),
+        );
+        let task = self.deliveries.spawn(delivering);
+        self.flights.insert(task.id(), Flight { message, task, lease });
+    }
+
+    /// Drops the deliveries that did not end within the grace.
+    async fn give_up(&mut self) {
+        self.collect();
+        self.deliveries.shutdown().await;
+        let given_up = given_up(&self.route);
+        for flight in std::mem::take(&mut self.flights).into_values() {
+            self.note(&flight.message, &given_up);
+            self.end(&flight.message, given_up.clone());
+        }
+    }
+}
+
+fn flat<T>(answer: Result<Result<T, crate::store::StoreError>, Error>) -> Result<T, Error> {
+    Ok(answer??)
+}
