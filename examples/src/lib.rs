@@ -12,6 +12,7 @@ macro_rules! pages {
 pages! {
     Readme: "../../README.md",
     Cookbook: "../../docs/src/cookbook.md",
+    Effects: "../../docs/src/effects.md",
     Results: "../../docs/src/results.md",
     Review: "../../docs/src/review.md",
     Running: "../../docs/src/running.md",
