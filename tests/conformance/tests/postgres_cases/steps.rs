@@ -4,19 +4,43 @@ use std::sync::Arc;
 
 use idempotent_conformance::PostgresOptions;
 use idempotent_conformance::postgres::PostgresFactory;
-use idempotent_conformance::sql::{claim, claimed, completion, granted, id};
+use idempotent_conformance::sql::{
+    self, Sql as _, assert_fails, claim, claimed, completion, granted, id,
+};
 use idempotent_runtime::protocol::{
     Claimed, Owner, Record, Release, ReleaseTo, SettleTo, Settled, Settlement, State, Step,
     StepClass, StepFound, StepName, StepRecord, StepStart, StepStarted, StepState, TakeOver,
     TakenOver, Target, Token, Written,
 };
-use idempotent_runtime::store::{Store, StoreError};
+use idempotent_runtime::store::{Store, StoreError, StoreErrorKind};
 use idempotent_runtime::testing::conformance::Factory;
 use idempotent_runtime::testing::postgres_store;
 use sqlx::PgConnection;
 use tokio::task::JoinHandle;
 
 use super::{behind_a_proxy, migrated, run, session, until_blocked};
+
+/// Columns changed by hand, past the table's own checks.
+const TAMPERED: &[(&str, &str)] = &[
+    (
+        "class",
+        "ALTER TABLE idempotent_step DROP CONSTRAINT IF EXISTS idempotent_step_class_check;
+         UPDATE idempotent_step SET class = 9",
+    ),
+    (
+        "state",
+        "ALTER TABLE idempotent_step DROP CONSTRAINT IF EXISTS idempotent_step_state_check;
+         UPDATE idempotent_step SET state = 0",
+    ),
+    ("generation", "UPDATE idempotent_step SET generation = -1"),
+    ("version", "UPDATE idempotent_step SET version = 4294967296"),
+    ("started_at", "UPDATE idempotent_step SET started_at = 'infinity'"),
+    ("alive_until", "UPDATE idempotent_step SET alive_until = '-infinity'"),
+    ("value", "UPDATE idempotent_step SET value = NULL"),
+    ("value", "UPDATE idempotent_step SET state = 1, done_at = NULL"),
+    ("done_at", "UPDATE idempotent_step SET done_at = NULL"),
+    ("done_at", "UPDATE idempotent_step SET state = 3, value = NULL"),
+];
 
 fn name() -> StepName {
     StepName { step: "charge".to_owned(), part: String::new() }
@@ -141,6 +165,34 @@ async fn answer<A>(task: JoinHandle<Result<A, StoreError>>) -> A {
 /// Directly, and as behind a transaction-pooling proxy.
 fn places() -> [PostgresFactory; 2] {
     [PostgresFactory::fresh(), PostgresFactory::fresh().behind_a_transaction_pooler()]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_was_changed_by_hand_is_corrupt() {
+    let place = PostgresFactory::fresh().behind_a_transaction_pooler();
+    sql::tampered_steps_are_corrupt(&place, TAMPERED).await;
+}
+
+/// Where a takeover is no transaction of more than one statement, it has been written by the time that the journal turns
+/// out to be unreadable; what was granted is not handed out, and the lease lapses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_does_not_hand_out_a_journal_that_was_changed_by_hand() {
+    let place = PostgresFactory::fresh();
+    let store = migrated(&place).await;
+    for (column, change) in TAMPERED {
+        place.execute("DELETE FROM idempotent_step; DELETE FROM idempotent_execution").await;
+        let token = granted(&*store, &claim(1)).await.token;
+        assert_eq!(store.record_steps(&[record(token, "1")]).await.unwrap(), [Written::Done]);
+        place.execute(change).await;
+        let to = ReleaseTo::Retry { delay_ms: 0 };
+        let (id, owner, reason) = (id(1), Owner([1; 16]), "the bank was closed".to_owned());
+        let release = Release { id, owner, token, to, reason };
+        assert_eq!(store.release(&[release]).await.unwrap(), [Written::Done]);
+        for _ in 0..2 {
+            let taken = store.take_over(&[take_over(token)]).await;
+            assert_fails(taken, StoreErrorKind::Corrupt, column, change);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
