@@ -15,7 +15,9 @@ mod tests;
 pub(in crate::store) use columns::{EXECUTION, GRANTED, RECORD, STEP, list};
 pub(in crate::store) use message::{MESSAGE, headers, message, topic_count};
 pub(in crate::store) use names::Names;
-pub(in crate::store) use numbers::{MS_MAX, jittered, ms, ms_between, number, rows};
+#[cfg(any(feature = "sqlite", test))]
+pub(in crate::store) use numbers::ms_between;
+pub(in crate::store) use numbers::{MS_MAX, jittered, ms, number, rows};
 pub(crate) use options::ConnectOptions;
 pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record};
 pub(in crate::store) use schema::{Migration, Stored, check_columns, judge};

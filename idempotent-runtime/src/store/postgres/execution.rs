@@ -117,7 +117,7 @@ impl Operation for TakeOver {
             .await
             .map_err(at("to take over"))?;
         let Some(row) = own.first() else { return Ok(TakenOver::Outrun) };
-        Ok(taken_over(db, self.id, row, joined_journal(db, &own)?)?)
+        taken_over(db, self.id, row, joined_journal(db, &own)?)
     }
 }
 

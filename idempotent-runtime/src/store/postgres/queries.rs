@@ -9,6 +9,7 @@ mod step;
 use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+use step::Steps;
 
 use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 
@@ -16,10 +17,10 @@ use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
 pub(super) struct Queries {
     /// The table of executions, as messages name it.
     pub(super) table: String,
-    /// The table of steps, as messages name it.
-    pub(super) step_table: String,
     /// The checked names.
     pub(super) names: Names,
+    /// The statements about steps.
+    pub(super) steps: Steps,
     pub(super) claim: Arc<str>,
     pub(super) claim_issued: Arc<str>,
     pub(super) read: Arc<str>,
@@ -35,11 +36,6 @@ pub(super) struct Queries {
     pub(super) settle_retry: Arc<str>,
     pub(super) settle_reopen: Arc<str>,
     pub(super) settle_result: Arc<str>,
-    pub(super) settle_step: Arc<str>,
-    pub(super) start_step: Arc<str>,
-    pub(super) record_step: Arc<str>,
-    pub(super) journals: Arc<str>,
-    pub(super) found: Arc<str>,
     pub(super) review: Arc<str>,
     pub(super) page: Arc<str>,
     pub(super) reap: Arc<str>,
@@ -72,8 +68,8 @@ impl Queries {
             format!("{}, {}, clock_timestamp() AS now", list("e", RECORD), list("e", EXECUTION));
         Self {
             table: t.replace('"', ""),
-            step_table: s.replace('"', ""),
             names: names.clone(),
+            steps: Steps::new(names),
             claim: claim(t, "").into(),
             claim_issued: claim(t, "AND n.now <= $13").into(),
             read: format!("SELECT {execution} FROM {t} e WHERE e.id = $1").into(),
@@ -101,14 +97,7 @@ impl Queries {
                  WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1"
             )
             .into(),
-            release_retry: format!(
-                "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
-                   reason = CASE WHEN blind_steps > 0 THEN $5 ELSE $4 END,
-                   not_before = CASE WHEN blind_steps = 0 AND $6 > 0
-                     THEN clock_timestamp() + $6 * interval '1 ms' END
-                 WHERE {GUARD} AND state = 1"
-            )
-            .into(),
+            release_retry: release_retry(t).into(),
             release_crash: format!(
                 "UPDATE {t} SET {} WHERE {GUARD} AND state = 1",
                 crashed("$4", "$5", "$6")
@@ -122,11 +111,6 @@ impl Queries {
             settle_retry: settle_again(t, "e.state = 5", 0).into(),
             settle_reopen: settle_again(t, "e.state IN (3, 4)", 1).into(),
             settle_result: settle_result(t).into(),
-            settle_step: step::settle(t, s).into(),
-            start_step: step::start(t, s).into(),
-            record_step: step::record(t, s).into(),
-            journals: step::journals(s).into(),
-            found: step::found(t, s).into(),
             review: format!(
                 "SELECT {execution} FROM {t} e
                  WHERE e.state = 5 AND e.namespace = $1 AND (e.created_at, e.id) > ($2, $3)
@@ -275,6 +259,16 @@ fn renew(t: &str) -> String {
            SELECT id FROM {t} e WHERE u.id IS NULL AND {guard} LIMIT 1) own ON true
          ORDER BY k.n",
         lease = interval("e.lease_ms"),
+    )
+}
+
+fn release_retry(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = CASE WHEN blind_steps > 0 THEN 5 ELSE 2 END,
+           reason = CASE WHEN blind_steps > 0 THEN $5 ELSE $4 END,
+           not_before = CASE WHEN blind_steps = 0 AND $6 > 0
+             THEN clock_timestamp() + $6 * interval '1 ms' END
+         WHERE {GUARD} AND state = 1"
     )
 }
 

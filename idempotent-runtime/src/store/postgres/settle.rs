@@ -14,7 +14,7 @@ fn query<'q>(db: &Db<'_>, settlement: &'q Settlement) -> Query<'q> {
     let statement = match &settlement.to {
         SettleTo::Retry => &queries.settle_retry,
         SettleTo::Reopen => &queries.settle_reopen,
-        SettleTo::Step { .. } => &queries.settle_step,
+        SettleTo::Step { .. } => &queries.steps.settle,
         SettleTo::Completed(_) | SettleTo::Failed(_) => &queries.settle_result,
     };
     let query = db.query(statement);

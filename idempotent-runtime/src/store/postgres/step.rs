@@ -66,7 +66,7 @@ async fn found(
     (execution, step): (ExecutionId, Option<&StepName>),
 ) -> Result<Found, Failure> {
     let row = db
-        .query(&db.queries.found)
+        .query(&db.queries.steps.found)
         .bind(id(execution))
         .bind(step.map(|name| name.step.as_str()))
         .bind(step.map(|name| name.part.as_str()))
@@ -84,7 +84,7 @@ async fn found(
 /// The step that an outer join found, if it found one.
 fn joined_step(db: &Db<'_>, row: &PgRow) -> Result<Option<Step>, Failure> {
     let id: Option<uuid::Uuid> = row.try_get("step_id").map_err(at("to read a step"))?;
-    let step = id.map(|_| sql::step(&Joined(row), &db.queries.step_table)).transpose()?;
+    let step = id.map(|_| sql::step(&Joined(row), &db.queries.steps.table)).transpose()?;
     Ok(step.map(|(_, step)| step))
 }
 
@@ -108,7 +108,7 @@ impl Write for StepStart {
 
     async fn write(&self, db: &mut Db<'_>) -> Result<Option<StepStarted>, Failure> {
         let row = db
-            .query(&db.queries.start_step)
+            .query(&db.queries.steps.start)
             .bind(id(self.id))
             .bind(owner(self.owner))
             .bind(self.token.0)
@@ -150,7 +150,7 @@ impl Write for StepRecord {
 
     async fn write(&self, db: &mut Db<'_>) -> Result<Option<Written>, Failure> {
         let row = db
-            .query(&db.queries.record_step)
+            .query(&db.queries.steps.record)
             .bind(id(self.id))
             .bind(owner(self.owner))
             .bind(self.token.0)
@@ -191,14 +191,14 @@ impl Operation for Journals<'_> {
             return Ok(Vec::new());
         }
         let rows = db
-            .query(&db.queries.journals)
+            .query(&db.queries.steps.journals)
             .bind(self.0.iter().map(|execution| id(*execution)).collect::<Vec<_>>())
             .fetch_all(&mut *db.connection)
             .await
             .map_err(at("to read journals"))?;
         let mut journals: HashMap<ExecutionId, Vec<Step>> = HashMap::new();
         for row in &rows {
-            let (execution, step) = sql::step(&Row(row), &db.queries.step_table)?;
+            let (execution, step) = sql::step(&Row(row), &db.queries.steps.table)?;
             journals.entry(execution).or_default().push(step);
         }
         let journal = |id| in_order(journals.get(id).cloned().unwrap_or_default());

@@ -22,6 +22,7 @@ pub(in crate::store) fn rows(rows_max: u32) -> (usize, i64) {
 }
 
 /// Microseconds as milliseconds, rounded up, and at least one.
+#[cfg(any(feature = "sqlite", test))]
 pub(in crate::store) fn ms_between(us: i64) -> u64 {
     u64::try_from(us).unwrap_or(0).div_ceil(1_000).max(1)
 }

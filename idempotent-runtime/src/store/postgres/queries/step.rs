@@ -4,8 +4,35 @@
 //! still reads steps as they were when it began, so each write says which entry it expects, checks that against the
 //! newest one, which only `ON CONFLICT` sees, and otherwise writes nothing; the caller then looks again.
 
+use std::sync::Arc;
+
 use super::{dead_at, token};
-use crate::store::sql::{RECORD, STEP, list};
+use crate::store::sql::{Names, RECORD, STEP, list};
+
+/// The statements, by what they do.
+pub(in crate::store::postgres) struct Steps {
+    /// The table, as messages name it.
+    pub(in crate::store::postgres) table: String,
+    pub(in crate::store::postgres) start: Arc<str>,
+    pub(in crate::store::postgres) record: Arc<str>,
+    pub(in crate::store::postgres) settle: Arc<str>,
+    pub(in crate::store::postgres) found: Arc<str>,
+    pub(in crate::store::postgres) journals: Arc<str>,
+}
+
+impl Steps {
+    pub(super) fn new(names: &Names) -> Self {
+        let Names { execution: t, step: s, .. } = names;
+        Self {
+            table: s.replace('"', ""),
+            start: start(t, s).into(),
+            record: record(t, s).into(),
+            settle: settle(t, s).into(),
+            found: found(t, s).into(),
+            journals: journals(s).into(),
+        }
+    }
+}
 
 /// The columns of a step behind those of an execution, named apart from them.
 pub(super) fn joined(alias: &str) -> String {
@@ -38,7 +65,7 @@ const UNCHANGED: &str = "EXISTS (SELECT FROM old
     WHERE (old.class, old.reconciles, old.state) = (s.class, s.reconciles, s.state))";
 
 /// Starts a step; no row where nothing was written.
-pub(super) fn start(t: &str, s: &str) -> String {
+fn start(t: &str, s: &str) -> String {
     format!(
         "WITH {locked}, {old},
          w AS (
@@ -71,7 +98,7 @@ pub(super) fn start(t: &str, s: &str) -> String {
 }
 
 /// Records a step; no row where nothing was written. The execution's row is written only where the step was open.
-pub(super) fn record(t: &str, s: &str) -> String {
+fn record(t: &str, s: &str) -> String {
     format!(
         "WITH {locked}, {old},
          w AS (
@@ -100,7 +127,7 @@ pub(super) fn record(t: &str, s: &str) -> String {
 ///
 /// In review nobody but this writes steps, and it raises the token: what was in review under the token that was seen
 /// when the statement began, and still is behind the lock, has the steps that it had.
-pub(super) fn settle(t: &str, s: &str) -> String {
+fn settle(t: &str, s: &str) -> String {
     format!(
         "WITH {locked}, {old},
          w AS (
@@ -126,7 +153,7 @@ pub(super) fn settle(t: &str, s: &str) -> String {
 }
 
 /// An execution and one of its steps, at one moment.
-pub(super) fn found(t: &str, s: &str) -> String {
+fn found(t: &str, s: &str) -> String {
     format!(
         "SELECT {}, clock_timestamp() AS now, {}
          FROM {t} e LEFT JOIN {s} s ON s.id = e.id AND s.step = $2 AND s.part = $3 WHERE e.id = $1",
@@ -136,6 +163,6 @@ pub(super) fn found(t: &str, s: &str) -> String {
 }
 
 /// The steps of some executions.
-pub(super) fn journals(s: &str) -> String {
+fn journals(s: &str) -> String {
     format!("SELECT {} FROM {s} s WHERE s.id = ANY ($1)", list("s", STEP))
 }
