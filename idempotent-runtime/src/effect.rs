@@ -1,12 +1,17 @@
 //! What a step's closure is given.
 
+mod requests;
+
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::execution::Execution;
 use crate::identity::{ProviderKey, provider_key};
 use crate::protocol::StepName;
+
+pub use requests::RequestKeyError;
+use requests::RequestKeys;
 
 tokio::task_local! {
     static CURRENT: Effect;
@@ -24,6 +29,7 @@ struct Shared {
     execution: Execution,
     name: StepName,
     generation: u32,
+    requests: Mutex<RequestKeys>,
 }
 
 impl fmt::Debug for Effect {
@@ -38,7 +44,8 @@ impl fmt::Debug for Effect {
 
 impl Effect {
     pub(crate) fn new(execution: Execution, name: StepName, generation: u32) -> Self {
-        Self { shared: Arc::new(Shared { execution, name, generation }), tries: 1 }
+        let requests = Mutex::default();
+        Self { shared: Arc::new(Shared { execution, name, generation, requests }), tries: 1 }
     }
 
     /// The next try of the same step.
@@ -61,8 +68,39 @@ impl Effect {
     /// changes only after a person or a `reconcile` has established that the effect did not happen.
     #[must_use]
     pub fn provider_key(&self) -> ProviderKey {
-        let Shared { execution, name, generation } = &*self.shared;
+        let Shared { execution, name, generation, .. } = &*self.shared;
         provider_key(&execution.id(), &name.step, &name.part, *generation)
+    }
+
+    /// The key of one request of this step, for layers that put keys on requests by themselves, as
+    /// `provider::ProviderKeys` does (feature `reqwest`).
+    ///
+    /// A step that sends one request, however often, sends it without a name, and the key is
+    /// [`provider_key`](Self::provider_key). Each further one has a `name`, which is as stable as the step's: it makes
+    /// another key, the same on every try and every attempt. `digest` says which request it is; it is remembered for
+    /// this attempt.
+    ///
+    /// # Errors
+    ///
+    /// If the step has sent another request under this name, or without one; if the name is empty, longer than 255
+    /// bytes or holds a NUL; at the 1,001st name.
+    pub fn request_key(
+        &self,
+        name: Option<&str>,
+        digest: [u8; 32],
+    ) -> Result<ProviderKey, RequestKeyError> {
+        let Shared { execution, name: step, generation, requests } = &*self.shared;
+        // No code panics while it holds the lock.
+        let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.admit(&step.step, name, digest)?;
+        let part = RequestKeys::part(&step.part, name);
+        Ok(provider_key(&execution.id(), &step.step, &part, *generation))
+    }
+
+    /// The step's name, without its part.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn step(&self) -> &str {
+        &self.shared.name.step
     }
 
     /// Which try of this attempt it is, from 1; more than 1 with `.retry(…)`.

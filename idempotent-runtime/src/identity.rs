@@ -124,11 +124,7 @@ impl ProviderKey {
     #[must_use]
     #[track_caller]
     pub fn max_len(self, len: usize) -> Self {
-        assert!(
-            len >= Self::LEN_MIN,
-            "a provider key of {len} characters would collide with others; it has at least {}",
-            Self::LEN_MIN
-        );
+        Self::check_len(len);
         if self.len <= len {
             return self;
         }
@@ -139,6 +135,18 @@ impl ProviderKey {
             short.len += 1;
         }
         short
+    }
+}
+
+impl ProviderKey {
+    /// Refuses a length at which keys would collide.
+    #[track_caller]
+    pub(crate) fn check_len(len: usize) {
+        assert!(
+            len >= Self::LEN_MIN,
+            "a provider key of {len} characters would collide with others; it has at least {}",
+            Self::LEN_MIN
+        );
     }
 }
 

@@ -1,6 +1,13 @@
-//! What a provider's answer to a request with a key means for the next try.
+//! Requests to providers: keys put on them (feature `reqwest`), and what the answers mean for the next try.
+
+#[cfg(feature = "reqwest")]
+mod middleware;
 
 use std::time::Duration;
+
+pub use crate::effect::RequestKeyError;
+#[cfg(feature = "reqwest")]
+pub use middleware::{ProviderKeys, RequestPart};
 
 /// What a provider's answer means for the operation: see [`classify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

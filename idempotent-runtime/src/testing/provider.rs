@@ -99,12 +99,20 @@ impl FakeProvider {
     }
 
     /// Treats a request that is still to come by `script`: the next one that no other script is for.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "it is returned for the next call, if there is one"
+    )]
     pub fn next(&self, script: Script) -> &Self {
         self.shared.books().next(script);
         self
     }
 
     /// Treats the n-th request by `script`, counted from 1 over all requests that arrive.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "it is returned for the next call, if there is one"
+    )]
     pub fn nth(&self, number: usize, script: Script) -> &Self {
         self.shared.books().nth(number, script);
         self

@@ -108,7 +108,12 @@ async fn converse(
         match read {
             Ok(None) => return Ok(()),
             Ok(Some((request, keep_alive))) => match provider.send(request).await {
-                Ok(answer) => write(&mut stream, &answer, keep_alive).await?,
+                Ok(answer) => {
+                    write(&mut stream, &answer, keep_alive).await?;
+                    if !keep_alive {
+                        return Ok(());
+                    }
+                }
                 Err(HungUp) => return Ok(()),
             },
             Err(Refused { status, message }) => {
@@ -132,3 +137,6 @@ async fn write(
     stream.write_all(wire::render(answer, keep_alive).as_bytes()).await?;
     stream.flush().await
 }
+
+#[cfg(test)]
+mod tests;

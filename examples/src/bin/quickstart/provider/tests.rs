@@ -1,4 +1,4 @@
-use reqwest::RequestBuilder;
+use reqwest::{RequestBuilder, StatusCode};
 
 use super::*;
 
@@ -47,13 +47,12 @@ async fn refuses_a_known_key_with_another_body() {
 #[tokio::test]
 async fn answers_409_while_the_first_is_executed_and_goes_on_with_it_when_its_client_leaves() {
     let provider = provider(Keys::Honoured).await;
-    let mut executing = provider.shared.executing.subscribe();
     let first = tokio::spawn(request(&provider, "a", Some("k"), 5).send());
-    executing.wait_for(|requests| *requests == 1).await.unwrap();
+    provider.provider.until_executing(1).await;
     let second = request(&provider, "a", Some("k"), 5).send().await.unwrap();
     assert_eq!(second.status(), StatusCode::CONFLICT);
     first.abort();
-    executing.wait_for(|requests| *requests == 0).await.unwrap();
+    provider.provider.until_idle().await;
     let third = request(&provider, "a", Some("k"), 5).send().await.unwrap();
     assert_eq!(third.headers()["idempotent-replayed"], "true");
     assert_eq!(charges(provider).await, 1);
@@ -85,8 +84,10 @@ async fn refuses_a_key_that_is_too_long_and_a_request_without_an_account() {
     let refused = request(&provider, "a", Some(&long), 5).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     let url = format!("{}/v1/charges", provider.url());
-    let stranger = reqwest::Client::new().post(url).body("{}").send().await.unwrap();
+    let stranger = reqwest::Client::new().post(&url).body("{}").send().await.unwrap();
     assert_eq!(stranger.status(), StatusCode::UNAUTHORIZED);
+    let elsewhere = reqwest::get(url).await.unwrap();
+    assert_eq!(elsewhere.status(), StatusCode::NOT_FOUND);
     assert_eq!(charges(provider).await, 0);
 }
 
