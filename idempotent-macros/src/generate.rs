@@ -5,7 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{FnArg, Pat, PatIdent, Signature};
 
 use crate::handler::{Function, Shape, pattern};
-use crate::spec::{Parameter, Spec, is_lint};
+use crate::spec::{Spec, is_lint};
 
 mod body;
 mod checks;
@@ -13,6 +13,7 @@ mod fingerprint;
 pub(crate) mod key;
 mod policy;
 mod steps;
+mod transaction;
 
 // Input:
 //
@@ -51,10 +52,13 @@ mod steps;
 //     }
 pub(crate) fn function(spec: &Spec) -> TokenStream {
     let Function { attributes, visibility, defaultness, signature, .. } = &spec.function;
-    let signature = outer_signature(signature, &spec.parameters);
+    let signature = outer_signature(signature, spec);
     let descriptor = policy::descriptor(spec);
     let operation = operation(spec);
-    let run = body::run(spec);
+    let run = match &spec.lent {
+        None => body::run(spec),
+        Some(lent) => transaction::run(spec, lent),
+    };
     let inside = quote!(#descriptor #operation #run);
     let inside = match &spec.shape {
         Shape::Async(_) => inside,
@@ -67,14 +71,22 @@ pub(crate) fn function(spec: &Spec) -> TokenStream {
 }
 
 /// The signature without patterns: each argument has a name, under which its whole is fingerprinted.
-fn outer_signature(signature: &Signature, parameters: &[Parameter]) -> Signature {
+/// Without the transaction, which the runtime supplies.
+fn outer_signature(signature: &Signature, spec: &Spec) -> Signature {
     let mut signature = signature.clone();
+    if spec.lent.is_some() {
+        // `mut self` is mutable inside of the body only.
+        if let Some(FnArg::Receiver(receiver)) = signature.inputs.first_mut() {
+            receiver.mutability = None;
+        }
+    }
     let typed = signature.inputs.iter_mut().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
         FnArg::Receiver(_) => None,
     });
-    for (argument, parameter) in typed.zip(parameters) {
-        if parameter.fresh || parameter.borrowed.is_some() {
+    for (argument, parameter) in typed.zip(&spec.parameters) {
+        let bound_inside = parameter.fresh || parameter.borrowed.is_some() || spec.lent.is_some();
+        if bound_inside {
             // They belong to the binding inside.
             argument.attrs.retain(|attribute| !is_lint(attribute));
         }
@@ -86,7 +98,7 @@ fn outer_signature(signature: &Signature, parameters: &[Parameter]) -> Signature
                 ident: parameter.ident.clone(),
                 subpat: None,
             });
-        } else if parameter.borrowed.is_some() {
+        } else if bound_inside {
             // The `mut` belongs to the binding inside the task.
             *argument.pat = pattern::without_mut(&argument.pat);
         }

@@ -8,6 +8,8 @@ use syn::{
     TypeParamBound, TypeTraitObject, Visibility, braced, token,
 };
 
+use crate::spec::is_lent;
+
 pub(crate) mod lifetimes;
 pub(crate) mod pattern;
 pub(crate) mod receiver;
@@ -73,6 +75,14 @@ impl ToTokens for Function {
 }
 
 impl Function {
+    /// Takes the parameter off that the runtime supplies.
+    pub(crate) fn without_lent(mut self) -> Self {
+        let inputs = std::mem::take(&mut self.signature.inputs);
+        let kept = inputs.into_pairs().filter(|pair| !is_lent(pair.value()));
+        self.signature.inputs = kept.collect();
+        self
+    }
+
     /// Takes our marks and the documentation off the parameters, which rustc would refuse there, and a
     /// second `#[idempotent]` off the function.
     pub(crate) fn without_marks(mut self) -> Self {

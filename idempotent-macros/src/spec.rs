@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, Ident, Pat, ReturnType, Type};
+use syn::{Attribute, Expr, Ident, Pat, ReturnType, Token, Type};
 
 use crate::args::{Args, Fingerprint, OnDrop};
 use crate::errors::Errors;
@@ -12,11 +12,13 @@ use crate::handler::{self, Function, Shape};
 use crate::template::Template;
 
 mod fingerprint;
+mod lent;
 mod names;
 mod parameters;
 mod policy;
 mod signature;
 
+pub(crate) use lent::{Lent, is_lent};
 pub(crate) use parameters::is_lint;
 pub(crate) use policy::Policy;
 
@@ -28,6 +30,8 @@ pub(crate) struct Spec {
     pub(crate) output: Output,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) receiver: Option<Receiver>,
+    /// The `#[transaction]` parameter, which is none of `parameters`.
+    pub(crate) lent: Option<Lent>,
     pub(crate) name: String,
     pub(crate) template: Template,
     pub(crate) fingerprint: Vec<Fingerprinted>,
@@ -65,6 +69,7 @@ pub(crate) struct Parameter {
 /// The `self` of a method.
 pub(crate) struct Receiver {
     pub(crate) span: Span,
+    pub(crate) mutability: Option<Token![mut]>,
     /// It is cloned into the task.
     pub(crate) borrowed: bool,
 }
@@ -93,7 +98,9 @@ impl Spec {
         let boxed = matches!(shaped, Some((Shape::Boxed { .. }, _)));
         let parameters = parameters::check(&function.signature, boxed, on_drop, errors);
         let receiver = parameters::check_receiver(&function.signature, on_drop, errors);
-        let scope = names::Scope::new(&parameters, receiver.is_some(), boxed);
+        let shape = shaped.as_ref().map(|it| &it.0);
+        let lent = lent::check(&function.signature, shape, &args, errors);
+        let scope = names::Scope::new(&parameters, lent.as_ref(), receiver.is_some(), boxed);
         let template = Self::template(&mut args, errors);
         if let Some(template) = &template {
             scope.check_key(template, errors);
@@ -111,6 +118,7 @@ impl Spec {
             output,
             parameters,
             receiver,
+            lent,
             name: args.name.take().unwrap_or_else(|| function.signature.ident.unraw().to_string()),
             template: template?,
             fingerprint,
@@ -120,7 +128,7 @@ impl Spec {
             tenant: args.tenant.take(),
             issued_at: args.issued_at.take(),
             terminal: args.terminal.take(),
-            function: function.clone().without_marks(),
+            function: function.clone().without_lent().without_marks(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! What the arguments of a handler must be able to do, said in the words of the attribute.
 //!
-//! Both traits only give a bound of another crate a message of ours: whatever meets the bound
+//! These traits only give a bound of another crate a message of ours: whatever meets the bound
 //! implements them.
 
 use serde::Serialize;
@@ -38,6 +38,29 @@ impl<T: ToOwned<Owned = O> + ?Sized, O> IntoTask<O> for T {
 /// tell about that.
 pub fn into_task<T: IntoTask<O> + ?Sized, O>(argument: &T) -> O {
     argument.to_task()
+}
+
+/// An argument of a handler whose body runs in a transaction, and so may run more than once.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not `Clone`, and the body of a transaction runs again when it lost to another one",
+    label = "derive `Clone` for it, or take it as an `Arc`"
+)]
+pub trait Again: Sized {
+    /// Clones it.
+    fn again(&self) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Clone> Again for T {
+    fn again(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Clones an argument for one run of the body.
+#[must_use]
+pub fn again<T: Again>(argument: &T) -> T {
+    argument.again()
 }
 
 /// What a block returns, for rustc to know it before it reads the block. Never called.

@@ -100,6 +100,13 @@ pub enum Error {
         #[source]
         source: StoreError,
     },
+    /// The body's transaction was rolled back: nothing of it is left, and nothing is stored.
+    #[error("the transaction of the body was rolled back, and nothing of it is left")]
+    RolledBack {
+        /// Why.
+        #[source]
+        source: StoreError,
+    },
     /// The operation is finished, but its result cannot be had; it is not run again for it.
     #[error(
         "the operation is finished, but its result is not available (stored by version {stored} \
@@ -216,6 +223,7 @@ pub enum ErrorKind {
     LeaseLost,
     MaxRuntime,
     Unrecorded,
+    RolledBack,
     ResultUnavailable,
     JournalMismatch,
     DuplicateStep,
@@ -264,6 +272,7 @@ impl Error {
             Self::LeaseLost => ErrorKind::LeaseLost,
             Self::MaxRuntime { .. } => ErrorKind::MaxRuntime,
             Self::Unrecorded { .. } => ErrorKind::Unrecorded,
+            Self::RolledBack { .. } => ErrorKind::RolledBack,
             Self::ResultUnavailable { .. } => ErrorKind::ResultUnavailable,
             Self::JournalMismatch { .. } => ErrorKind::JournalMismatch,
             Self::DuplicateStep { .. } => ErrorKind::DuplicateStep,
@@ -305,6 +314,7 @@ impl Error {
             | Self::LeaseLost
             | Self::MaxRuntime { .. }
             | Self::Unrecorded { .. }
+            | Self::RolledBack { .. }
             | Self::JournalMismatch { .. }
             | Self::StepTimeout { .. }
             | Self::Store { .. }

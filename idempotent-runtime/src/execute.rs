@@ -2,17 +2,16 @@
 
 mod body;
 mod settle;
+mod task;
+mod transaction;
 
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tracing::Instrument;
 
 use crate::claim::{Asked, GrantedClaim, ask, mismatch};
 use crate::error::Error;
@@ -26,7 +25,9 @@ use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
 use crate::runtime::Runtime;
 use crate::store::StoreError;
 
-use body::Driven;
+use task::{deliver, in_task};
+
+pub use transaction::Held;
 
 /// How long a waiting duplicate lets pass between two looks at an execution that another process owns.
 const POLL_FIRST: Duration = Duration::from_millis(20);
@@ -73,20 +74,11 @@ impl<R: Send + 'static> Call<R> {
             Admitted::Answered(outcome) => return outcome,
             Admitted::Run(run) => run,
         };
-        // The caller's runtime drives what the body awaits; where there is none, the store's does.
-        let tasks = Handle::try_current().unwrap_or_else(|_| run.claim.runtime().tasks().clone());
         let body: Pin<Box<dyn Future<Output = R> + Send>> = Box::pin(body);
-        let span = tracing::Span::current();
+        let runtime = run.claim.runtime().clone();
         // Boxed: a task's own allocation is aligned to cache lines, which is dear for more than a kilobyte.
         let driven = Box::pin(body::drive(run, Arc::clone(&codec), body));
-        match tasks.spawn(driven.instrument(span)).await {
-            Ok(driven) => deliver(codec.as_ref(), driven),
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The task was dropped with its runtime, and its claim is being released.
-                Err(_) => failed(codec.as_ref(), Error::RuntimeEnded),
-            },
-        }
+        in_task(&runtime, codec.as_ref(), driven).await
     }
 }
 
@@ -111,19 +103,6 @@ impl<R> Call<R> {
     }
 }
 
-/// What the caller gets of a body that ran.
-fn deliver<R>(codec: &dyn Codec<R>, driven: Driven<R>) -> R {
-    match driven {
-        Driven::Stored(outcome) => {
-            observe::answered(Answer::Executed);
-            outcome
-        }
-        Driven::Returned(outcome) => outcome,
-        Driven::Refused(error) => failed(codec, error),
-        Driven::Panicked(panic) => resume_unwind(panic),
-    }
-}
-
 /// A claimed execution whose body is to run.
 struct Run {
     claim: GrantedClaim,
@@ -132,6 +111,7 @@ struct Run {
 }
 
 /// What the caller's task carries into the body's.
+#[derive(Clone)]
 struct Ambient {
     scope: Option<Runtime>,
     caller: Option<Execution>,

@@ -13,6 +13,7 @@ pub struct Handler {
     version: u32,
     accepts: (u32, u32),
     policy: Policy,
+    transaction: Option<&'static str>,
 }
 
 /// The limits a handler asks for; what it leaves open is the runtime's default.
@@ -46,6 +47,7 @@ impl Handler {
                 wait: None,
                 backoff: None,
             },
+            transaction: None,
         }
     }
 
@@ -113,6 +115,13 @@ impl Handler {
         self
     }
 
+    /// `#[transaction]`: the database whose connection the body is lent.
+    #[must_use]
+    pub const fn transaction(mut self, database: &'static str) -> Self {
+        self.transaction = Some(database);
+        self
+    }
+
     /// The name: the handler's identity in the store.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -159,6 +168,12 @@ impl Handler {
     pub(crate) const fn accepts(&self, version: u32) -> bool {
         let (first, last) = self.accepts;
         version == self.version || first <= version && version <= last
+    }
+
+    /// The database whose connection the body is lent, if it runs in a transaction: `PostgreSQL`, `SQLite`.
+    #[must_use]
+    pub const fn transaction_of(&self) -> Option<&'static str> {
+        self.transaction
     }
 
     pub(crate) const fn policy(&self) -> &Policy {

@@ -77,6 +77,7 @@ impl Operation {
             Some(runtime) => runtime,
             None => Runtime::ambient().ok_or(Error::NoRuntime)?,
         };
+        runtime.check_handler(self.handler)?;
         if let Some(refused) = self.refused {
             return Err(refused);
         }

@@ -4,11 +4,12 @@ pub use inventory;
 
 pub use crate::handler::{Handler, Registration};
 
-pub use crate::argument::{IntoTask, Payload, into_task, returned};
-pub use crate::execute::{Call, call, call_plain};
+pub use crate::argument::{Again, IntoTask, Payload, again, into_task, returned};
+pub use crate::execute::{Call, Held, call, call_plain};
 pub use crate::key::{
     FloatInKey, InstantInKey, KeyBuilder, KeyPart, KeyWriter, ListInKey, NumberAsInstant,
     OptionInKey, separate,
 };
 pub use crate::operation::Operation;
 pub use crate::outcome::{Codec, Outcome, Terminal, Verdict, terminal};
+pub use crate::store::database;

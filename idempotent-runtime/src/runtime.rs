@@ -2,6 +2,7 @@
 
 mod ambient;
 mod builder;
+mod handlers;
 mod shutdown;
 mod url;
 

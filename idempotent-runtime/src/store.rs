@@ -13,6 +13,7 @@ pub mod postgres;
 pub(crate) mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod transaction;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,11 +23,16 @@ use async_trait::async_trait;
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::Memory;
 pub use messages::{Messages, Wakeups};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use sql::TransactionPool;
+#[doc(hidden)]
+pub use transaction::database;
+pub use transaction::{Transaction, TransactionConnection, TransactionError};
 
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal, Renewed,
-    Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver,
-    Written,
+    Claim, Claimed, Completion, ExecutionId, Identity, Limits, Micros, Record, Release, Renewal,
+    Renewed, Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, TakeOver,
+    TakenOver, Written,
 };
 
 /// Keeps executions. Object-safe and batch-first: each operation takes a slice and answers in its order.
@@ -134,6 +140,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The outbox's part of this store.
     fn messages(&self) -> &dyn Messages;
+
+    /// The database whose connection [`begin`](Self::begin) lends, as [`TransactionConnection::DATABASE`] names it;
+    /// `None` for a store without transactions.
+    fn transactions(&self) -> Option<&'static str>;
+
+    /// Begins a transaction of an attempt with these limits: from the lease the store derives how long a statement
+    /// waits for a lock, and how long the database keeps a transaction whose process says nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Config`] from a store without transactions.
+    async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError>;
 
     /// Closes the connections. Calls after it fail with [`StoreErrorKind::Closed`].
     async fn close(&self);

@@ -44,7 +44,7 @@ pub(super) fn run(spec: &Spec) -> TokenStream {
 
 /// The body in a block of its own: what its last expression borrows from an argument is dropped
 /// before the argument is, as in a plain function, and items at its head follow no statement.
-fn block(spec: &Spec, span: Span, tokens: TokenStream) -> TokenStream {
+pub(super) fn block(spec: &Spec, span: Span, tokens: TokenStream) -> TokenStream {
     let span = Span::mixed_site().located_at(span);
     let ty = &spec.output.ty;
     let outcome = Ident::new("__idempotent_outcome", span);
@@ -68,7 +68,7 @@ fn boxed(spec: &Spec, bounds: &[TypeParamBound], tokens: &TokenStream) -> TokenS
 }
 
 /// Every token of it is at the return type: a failed bound is one message, there.
-fn call(spec: &Spec) -> TokenStream {
+pub(super) fn call(spec: &Spec) -> TokenStream {
     let span = Span::mixed_site().located_at(spec.output.span);
     let operation = operation_ident(span);
     let ty = &spec.output.ty;
@@ -143,7 +143,7 @@ impl Moved {
     }
 }
 
-fn plain(ident: &Ident) -> String {
+pub(super) fn plain(ident: &Ident) -> String {
     let name = ident.to_string();
     name.trim_start_matches("r#").trim_start_matches("__idempotent_").to_owned()
 }

@@ -52,6 +52,12 @@ fn limits(spec: &Spec) -> TokenStream {
     for (value, method) in milliseconds {
         calls.extend(value.map(|value| quote!(.#method(#value))));
     }
+    if let Some(lent) = &spec.lent {
+        // A type that is no connection is reported here, at the type.
+        let span = Span::mixed_site().located_at(lent.connection.span());
+        let (database, connection) = (private(span, "database"), &lent.connection);
+        calls.extend(quote_spanned!(span=> .transaction(#database::<#connection>())));
+    }
     calls.extend(policy.max_crashes.map(|crashes| quote!(.max_crashes(#crashes))));
     calls.extend(policy.backoff.map(|(first, last)| quote!(.backoff_ms(#first, #last))));
     calls

@@ -3,7 +3,7 @@
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::{Parameter, parameters};
+use super::{Lent, Parameter, parameters};
 use crate::errors::Errors;
 use crate::handler::pattern;
 use crate::template::{Placeholder, Root, Template};
@@ -11,13 +11,19 @@ use crate::template::{Placeholder, Root, Template};
 /// What is in scope before the body runs.
 pub(super) struct Scope<'a> {
     parameters: &'a [Parameter],
+    lent: Option<&'a Lent>,
     has_self: bool,
     boxed: bool,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(parameters: &'a [Parameter], has_self: bool, boxed: bool) -> Self {
-        Self { parameters, has_self, boxed }
+    pub(super) fn new(
+        parameters: &'a [Parameter],
+        lent: Option<&'a Lent>,
+        has_self: bool,
+        boxed: bool,
+    ) -> Self {
+        Self { parameters, lent, has_self, boxed }
     }
 
     /// The parameter that binds the name.
@@ -65,6 +71,12 @@ impl<'a> Scope<'a> {
             return format!(
                 "{what} is bound in the body, where `#[async_trait]` moves patterns; name the argument, \
                  as in `payment: Payment`, and write `payment.{name}`"
+            );
+        }
+        if self.lent.is_some_and(|lent| lent.binds(name)) {
+            return format!(
+                "{what} is the runtime's transaction, which begins after the operation is known; write an \
+                 argument that the caller gives"
             );
         }
         let names: Vec<String> = self

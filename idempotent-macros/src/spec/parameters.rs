@@ -5,6 +5,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Ident, Meta, Pat, ReceiverKind, Signature, Type, TypeReference};
 
+use super::lent::is_lent;
 use super::{Parameter, Receiver};
 use crate::args::OnDrop;
 use crate::errors::Errors;
@@ -18,16 +19,16 @@ pub(super) fn check(
     errors: &mut Errors,
 ) -> Vec<Parameter> {
     let typed = signature.inputs.iter().filter_map(|input| match input {
-        FnArg::Typed(typed) => Some(typed),
-        FnArg::Receiver(_) => None,
+        FnArg::Typed(typed) if !is_lent(input) => Some(typed),
+        FnArg::Typed(_) | FnArg::Receiver(_) => None,
     });
     let mut parameters: Vec<Parameter> = Vec::new();
     for (index, argument) in typed.enumerate() {
         let context = check_marks(&argument.attrs, errors);
-        let is_refused = argument.attrs.iter().any(|it| mark(it) == Some(Mark::Transaction));
         let borrowed = match on_drop {
-            OnDrop::Finish if !is_refused => check_borrow(&argument.ty, errors),
-            OnDrop::Finish | OnDrop::Abandon => None,
+            OnDrop::Finish if argument.attrs.iter().any(is_conditional_mark) => None,
+            OnDrop::Finish => check_borrow(&argument.ty, errors),
+            OnDrop::Abandon => None,
         };
         let position = index + 1;
         let own_name = pattern::name(&argument.pat).filter(|name| {
@@ -92,16 +93,8 @@ fn check_marks(attributes: &[Attribute], errors: &mut Errors) -> bool {
                 errors.at(attribute, "`#[context]` is written twice; keep one of them");
             }
             Some(Mark::Context) => context = true,
-            Some(Mark::Transaction) => {
-                errors.at(
-                    attribute,
-                    "`#[transaction]` is not supported yet; take the pool, `#[context] pool: PgPool`, \
-                     and begin a transaction in the body",
-                );
-                // It would not have been payload.
-                context = true;
-            }
-            None => {}
+            // Not one of these arguments.
+            Some(Mark::Transaction) | None => {}
         }
     }
     context
@@ -171,12 +164,23 @@ pub(super) fn check_receiver(
     errors: &mut Errors,
 ) -> Option<Receiver> {
     let receiver = signature.receiver()?;
-    for attribute in receiver.attrs.iter().filter(|it| mark(it).is_some()) {
-        errors.at(attribute, "`self` is never part of the payload; remove the mark");
+    for attribute in &receiver.attrs {
+        match mark(attribute) {
+            Some(Mark::Context) => {
+                errors.at(attribute, "`self` is never part of the payload; remove the mark");
+            }
+            Some(Mark::Transaction) => errors.at(
+                attribute,
+                "`self` comes from the caller, and a transaction from the runtime; mark a parameter, as in \
+                 `#[transaction] tx: &mut PgConnection`",
+            ),
+            None => {}
+        }
     }
     let span = receiver.self_token.span;
+    let mutability = receiver.mutability;
     if on_drop == OnDrop::Abandon {
-        return Some(Receiver { span, borrowed: false });
+        return Some(Receiver { span, mutability, borrowed: false });
     }
     let borrowed = match &receiver.kind {
         ReceiverKind::Reference(_, _, Some(mutability)) => {
@@ -191,5 +195,5 @@ pub(super) fn check_receiver(
         ReceiverKind::Typed(_, ty) => check_borrow(ty, errors).is_some(),
         _ => false,
     };
-    Some(Receiver { span, borrowed })
+    Some(Receiver { span, mutability, borrowed })
 }

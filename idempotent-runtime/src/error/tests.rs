@@ -28,6 +28,7 @@ fn sample(kind: ErrorKind) -> Error {
         ErrorKind::LeaseLost => Error::LeaseLost,
         ErrorKind::MaxRuntime => Error::MaxRuntime { max_runtime: CARRIED },
         ErrorKind::Unrecorded => Error::Unrecorded { source: source() },
+        ErrorKind::RolledBack => Error::RolledBack { source: source() },
         ErrorKind::ResultUnavailable => {
             Error::ResultUnavailable { stored: 1, current: 2, reason: text() }
         }
@@ -87,6 +88,7 @@ const ALL: &[ErrorKind] = &[
     ErrorKind::LeaseLost,
     ErrorKind::MaxRuntime,
     ErrorKind::Unrecorded,
+    ErrorKind::RolledBack,
     ErrorKind::ResultUnavailable,
     ErrorKind::JournalMismatch,
     ErrorKind::DuplicateStep,

@@ -34,7 +34,7 @@ pub(crate) enum Driven<R> {
 }
 
 /// How a body ended.
-enum Ended<R> {
+pub(super) enum Ended<R> {
     Returned(R),
     Panicked(Box<dyn Any + Send>),
     Cancelled(Cancel),
@@ -75,7 +75,7 @@ where
 }
 
 /// Gives up a claim whose time was over before its body began: it came late, or while the runtime shut down.
-async fn unstarted<R>(claim: GrantedClaim, cause: Cancel) -> Driven<R> {
+pub(super) async fn unstarted<R>(claim: GrantedClaim, cause: Cancel) -> Driven<R> {
     tracing::warn!(?cause, "the claim was given up before the body began");
     let to = ReleaseTo::Retry { delay_ms: 0 };
     release(claim, to, "the attempt was over before the body began").await;
@@ -86,7 +86,7 @@ async fn unstarted<R>(claim: GrantedClaim, cause: Cancel) -> Driven<R> {
 }
 
 /// Gives up a claim whose journal another version of the handler wrote, which can go on with it.
-async fn foreign<R>(claim: GrantedClaim, version: u32) -> Driven<R> {
+pub(super) async fn foreign<R>(claim: GrantedClaim, version: u32) -> Driven<R> {
     let reason = format!("version {version} wrote it, which this version does not accept");
     release(claim, ReleaseTo::Retry { delay_ms: 0 }, &format!("its journal: {reason}")).await;
     Driven::Refused(Error::JournalMismatch { reason })
@@ -101,7 +101,7 @@ impl Drop for Ending {
     }
 }
 
-fn span(attempt: &Attempt) -> tracing::Span {
+pub(super) fn span(attempt: &Attempt) -> tracing::Span {
     tracing::info_span!(
         "idempotent",
         handler = attempt.handler,
@@ -111,7 +111,7 @@ fn span(attempt: &Attempt) -> tracing::Span {
 }
 
 /// Polls the body until it returns and its steps are recorded, it panics, or it must stop.
-async fn supervise<R>(body: impl Future<Output = R>, execution: &Execution) -> Ended<R> {
+pub(super) async fn supervise<R>(body: impl Future<Output = R>, execution: &Execution) -> Ended<R> {
     let (attempt, clock) = (execution.attempt(), execution.runtime().clock());
     let mut body = pin!(Some(body));
     let caught = poll_fn(|cx| {
@@ -144,7 +144,7 @@ async fn supervise<R>(body: impl Future<Output = R>, execution: &Execution) -> E
 }
 
 /// A warning from half of `max_runtime` on, so that nobody has to set it by gut feeling.
-fn warn_if_slow(attempt: &Attempt, ran: std::time::Duration) {
+pub(super) fn warn_if_slow(attempt: &Attempt, ran: std::time::Duration) {
     let max_runtime_ms = attempt.limits.max_runtime_ms;
     if ms(ran) > max_runtime_ms / 2 {
         tracing::warn!(
@@ -157,16 +157,16 @@ fn warn_if_slow(attempt: &Attempt, ran: std::time::Duration) {
 }
 
 /// A body that has ended, and what is needed to settle its claim.
-struct Settling<'a, R> {
-    claim: GrantedClaim,
-    request: Arc<Request>,
-    codec: &'a dyn Codec<R>,
-    execution: Execution,
+pub(super) struct Settling<'a, R> {
+    pub(super) claim: GrantedClaim,
+    pub(super) request: Arc<Request>,
+    pub(super) codec: &'a dyn Codec<R>,
+    pub(super) execution: Execution,
 }
 
 impl<R> Settling<'_, R> {
     /// Stores the outcome or gives the claim up. Also says how the attempt ended, for metrics.
-    async fn settle(self, ended: Ended<R>) -> (&'static str, Driven<R>) {
+    pub(super) async fn settle(self, ended: Ended<R>) -> (&'static str, Driven<R>) {
         // Boxed: most of its life the body runs, and the task need not be larger for what comes after.
         match ended {
             Ended::Returned(outcome) => Box::pin(self.returned(outcome)).await,
@@ -278,7 +278,7 @@ impl<R> Settling<'_, R> {
 }
 
 /// The delay before the attempt after this one: doubled each time, up to the last, jittered.
-fn backoff_ms(request: &Request, attempt: u32) -> u64 {
+pub(super) fn backoff_ms(request: &Request, attempt: u32) -> u64 {
     let Some((first, last)) = request.handler.policy().backoff else { return 0 };
     let doubled = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
     ms(jittered(doubled.min(last)))

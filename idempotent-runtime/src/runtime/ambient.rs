@@ -20,8 +20,10 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if a runtime is installed already; the first one stays.
+    /// [`Error::Config`] if a runtime is installed already; the first one stays. [`Error::Unsupported`] if a handler of this
+    /// binary needs what the store cannot do ([`check_handlers`](Self::check_handlers)).
     pub fn install(&self) -> Result<(), Error> {
+        self.check_handlers()?;
         let mut first = false;
         let installed = INSTALLED.get_or_init(|| {
             first = true;

@@ -16,6 +16,8 @@ use crate::policy::Defaults;
 use crate::reaper;
 use crate::settings::{KeyText, Settings};
 use crate::store::Store;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::store::TransactionPool;
 
 /// Most bytes of a stored result, unless set: 1 MiB.
 const RESULT_BYTES_DEFAULT: usize = 1 << 20;
@@ -53,6 +55,8 @@ pub struct Builder {
     pub(super) table_prefix: String,
     pub(super) schema: Option<String>,
     pub(super) transaction_pooler: bool,
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) transaction_pool: Option<TransactionPool>,
 }
 
 enum Source {
@@ -91,6 +95,8 @@ impl Builder {
             table_prefix: "idempotent_".to_owned(),
             schema: None,
             transaction_pooler: false,
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
+            transaction_pool: None,
         }
     }
 
@@ -134,6 +140,17 @@ impl Builder {
     /// of the session, no statement is cached, and each call is wrapped in BEGIN … COMMIT.
     pub fn transaction_pooler(mut self, between: bool) -> Self {
         self.transaction_pooler = between;
+        self
+    }
+
+    /// The application's own `PgPool` or `SqlitePool`, for the transactions of `#[transaction]` handlers: their bodies then
+    /// work on connections with the application's settings, and share its limit. Unless set, they use as many as
+    /// [`pool_size`](Self::pool_size) says beside the store's, opened when they are needed.
+    ///
+    /// It must lead to the database of the [`url`](Self::url); `connect` checks that.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub fn transaction_pool(mut self, pool: impl Into<TransactionPool>) -> Self {
+        self.transaction_pool = Some(pool.into());
         self
     }
 
@@ -246,6 +263,13 @@ impl Builder {
             Some(Source::Url(url)) => self.open(url, &tasks).await?,
             None => return Err(config("url", "name a database: `.url(\"sqlite://payments.db\")`")),
         };
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if self.transaction_pool.is_some() {
+            return Err(config(
+                "transaction_pool",
+                "only a database that `url` names can lend from it",
+            ));
+        }
         if store.name() != "memory" {
             one_handler_a_name(handlers())?;
         }
@@ -275,7 +299,7 @@ impl Builder {
     }
 
     /// Opens the store that a URL names, on the runtime that holds its connections.
-    async fn open(&self, url: String, tasks: &Handle) -> Result<Arc<dyn Store>, Error> {
+    async fn open(&mut self, url: String, tasks: &Handle) -> Result<Arc<dyn Store>, Error> {
         let opening = url::open(self, url)?;
         tasks.spawn(opening).await.map_err(|_| Error::RuntimeEnded)?
     }

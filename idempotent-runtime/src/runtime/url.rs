@@ -37,7 +37,7 @@ fn wrong(what: &str) -> Error {
 }
 
 /// Opens the store that a URL names.
-pub(super) fn open(builder: &Builder, url: String) -> Result<Opening, Error> {
+pub(super) fn open(builder: &mut Builder, url: String) -> Result<Opening, Error> {
     match scheme(&url)? {
         Scheme::Memory => {
             let clock = Arc::clone(&builder.clock);
@@ -79,32 +79,39 @@ fn options(builder: &Builder, url: String) -> ConnectOptions {
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite(builder: &Builder, url: String) -> Result<Opening, Error> {
-    let options = options(builder, url);
+fn sqlite(builder: &mut Builder, url: String) -> Result<Opening, Error> {
+    let (options, pool) = (options(builder, url), builder.transaction_pool.take());
     Ok(Box::pin(async move {
-        let store = crate::store::sqlite::Sqlite::open(&options).await?;
+        let mut store = crate::store::sqlite::Sqlite::open(&options).await?;
+        if let Some(pool) = pool {
+            store = store.lend_from(pool).await?;
+        }
         Ok(Arc::new(store) as Arc<dyn Store>)
     }))
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite(builder: &Builder, _: String) -> Result<Opening, Error> {
+fn sqlite(builder: &mut Builder, _: String) -> Result<Opening, Error> {
     Err(feature_off(builder, "sqlite"))
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(builder: &Builder, url: String) -> Result<Opening, Error> {
+fn postgres(builder: &mut Builder, url: String) -> Result<Opening, Error> {
     let mut options = options(builder, url);
     // The heartbeat opens the one that is left.
     options.pool_size -= 1;
+    let pool = builder.transaction_pool.take();
     Ok(Box::pin(async move {
-        let store = crate::store::postgres::Postgres::open(&options).await?;
+        let mut store = crate::store::postgres::Postgres::open(&options).await?;
+        if let Some(pool) = pool {
+            store = store.lend_from(pool).await?;
+        }
         Ok(Arc::new(store) as Arc<dyn Store>)
     }))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(builder: &Builder, _: String) -> Result<Opening, Error> {
+fn postgres(builder: &mut Builder, _: String) -> Result<Opening, Error> {
     Err(feature_off(builder, "postgres"))
 }
 

@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use super::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind};
+use super::{
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind, Transaction,
+};
 use crate::clock::Clock;
 use crate::protocol::{
-    self, Claim, Claimed, Completion, ExecutionId, Identity, Micros, Record, Release, Renewal,
-    Renewed, SettleTo, Settled, Settlement, State, Step, StepName, StepRecord, StepStart,
+    self, Claim, Claimed, Completion, ExecutionId, Identity, Limits, Micros, Record, Release,
+    Renewal, Renewed, SettleTo, Settled, Settlement, State, Step, StepName, StepRecord, StepStart,
     StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 
@@ -371,6 +373,14 @@ impl Store for Memory {
 
     fn messages(&self) -> &dyn Messages {
         self
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        None
+    }
+
+    async fn begin(&self, _: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        Err(StoreError::new(StoreErrorKind::Config, "the memory store has no transactions"))
     }
 
     async fn close(&self) {

@@ -12,28 +12,35 @@ mod schema;
 mod settle;
 mod step;
 mod sweep;
+mod transaction;
 mod wakeups;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use sqlx::PgConnection;
 
-use super::sql::{ConnectOptions, Names};
-use super::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
+use super::sql::{ConnectOptions, Names, TransactionPool};
+use super::{
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+    TransactionConnection,
+};
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
-    StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Limits, Release, Renewal, Renewed, Settled,
+    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use execution::{Read, Renewals};
 use pool::Pool;
 use runner::Runner;
 use step::Journals;
+use transaction::Transactions;
 
 /// Keeps executions in PostgreSQL.
 pub struct Postgres {
     options: ConnectOptions,
     runner: Runner,
+    transactions: Transactions,
 }
 
 impl fmt::Debug for Postgres {
@@ -58,7 +65,14 @@ impl Postgres {
         let server = connect::server(options)?;
         connect::check(&server).await?;
         let runner = Runner::new(Pool::new(server, options), options, &names);
-        Ok(Self { options: options.clone(), runner })
+        let transactions = Transactions::new(options)?;
+        Ok(Self { options: options.clone(), runner, transactions })
+    }
+
+    /// Lends connections of the application's pool.
+    pub(crate) async fn lend_from(mut self, pool: TransactionPool) -> Result<Self, StoreError> {
+        self.transactions.use_pool(pool.postgres()?, &self.runner).await?;
+        Ok(self)
     }
 }
 
@@ -152,7 +166,16 @@ impl Store for Postgres {
         self
     }
 
+    fn transactions(&self) -> Option<&'static str> {
+        Some(PgConnection::DATABASE)
+    }
+
+    async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        self.transactions.begin(limits, &self.runner).await
+    }
+
     async fn close(&self) {
+        self.transactions.close().await;
         self.runner.close().await;
     }
 }

@@ -12,6 +12,7 @@ mod schema;
 mod settle;
 mod step;
 mod sweep;
+mod transaction;
 
 #[cfg(test)]
 mod tests;
@@ -21,18 +22,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use sqlx::SqliteConnection;
 
-use super::sql::{self, ConnectOptions, Names};
-use super::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind};
+use super::sql::{self, ConnectOptions, Names, TransactionPool};
+use super::{
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind, Transaction,
+    TransactionConnection,
+};
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Micros, Release, Renewal, Renewed, Seen, Settled,
-    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Limits, Micros, Release, Renewal, Renewed, Seen,
+    Settled, Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use execution::Items;
 use lane::Lane;
 use queries::Queries;
 use runner::{Operation, Writer};
 use step::Unstarted;
+use transaction::Transactions;
 
 /// Keeps executions in a SQLite file.
 pub struct Sqlite {
@@ -47,6 +53,7 @@ struct Shared {
     queries: Arc<Queries>,
     writer: Writer,
     lane: Lane,
+    transactions: Transactions,
     readers: sqlx::SqlitePool,
 }
 
@@ -76,9 +83,20 @@ impl Sqlite {
         let queries = Arc::new(Queries::new(&names));
         let writer = Writer::start(file.clone(), options, Arc::clone(&queries)).await?;
         let readers = connect::readers(&file, options);
+        let transactions = Transactions::new(file.clone(), options, Arc::clone(&queries));
         let lane = Lane::new(file);
-        let shared = Shared { options: options.clone(), queries, writer, lane, readers };
+        let options = options.clone();
+        let shared = Shared { options, queries, writer, lane, transactions, readers };
         Ok(Self { shared: Arc::new(shared), primary: true, closed: AtomicBool::new(false) })
+    }
+
+    /// Lends connections of the application's pool.
+    pub(crate) async fn lend_from(mut self, pool: TransactionPool) -> Result<Self, StoreError> {
+        // Nobody else has the handle before it is returned.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.transactions.use_pool(pool.sqlite()?).await?;
+        }
+        Ok(self)
     }
 
     fn now(&self) -> Micros {
@@ -311,9 +329,19 @@ impl Store for Sqlite {
         self
     }
 
+    fn transactions(&self) -> Option<&'static str> {
+        Some(SqliteConnection::DATABASE)
+    }
+
+    async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        self.check_open()?;
+        self.shared.transactions.begin(limits).await
+    }
+
     async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.primary {
+            self.shared.transactions.close().await;
             self.shared.lane.close().await;
             self.shared.writer.stop().await;
             self.shared.readers.close().await;

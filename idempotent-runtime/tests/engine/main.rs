@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the lint knows test functions, not what they call")]
 
+mod books;
 mod support;
 
 mod answers;
@@ -19,3 +20,4 @@ mod sharing;
 mod shutdown;
 mod steps;
 mod sweeps;
+mod transactions;

@@ -8,16 +8,19 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use idempotent_runtime::__private::{Handler, Operation, call, terminal};
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
-    StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Limits, Release, Renewal, Renewed, Settled,
+    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Memory, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind,
+    Transaction, TransactionConnection,
 };
 use idempotent_runtime::testing::TokioClock;
 use idempotent_runtime::{Error, Runtime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::books::{Book, Books};
 
 /// The handlers' error.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
@@ -111,7 +114,7 @@ where
 /// A store on paused time, and the faults that it will have.
 pub(crate) fn store() -> Faulty {
     let inner = Memory::new(Arc::new(TokioClock::new()));
-    Faulty { inner, faults: Arc::default(), renewals: Runs::default() }
+    Faulty { inner, faults: Arc::default(), renewals: Runs::default(), books: Arc::default() }
 }
 
 /// A runtime on that store; two of them are two processes.
@@ -154,6 +157,7 @@ pub(crate) struct Faulty {
     pub(crate) inner: Memory,
     faults: Arc<Mutex<Planned>>,
     renewals: Runs,
+    pub(crate) books: Arc<Mutex<Books>>,
 }
 
 impl Faulty {
@@ -172,7 +176,7 @@ impl Faulty {
         self.faults.lock().unwrap().clear();
     }
 
-    fn fault(&self, operation: &'static str) -> Option<Fault> {
+    pub(crate) fn fault(&self, operation: &'static str) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
         let planned = faults.iter_mut().find(|(on, _, left)| *on == operation && *left > 0)?;
         planned.2 -= 1;
@@ -289,6 +293,14 @@ impl Store for Faulty {
 
     fn messages(&self) -> &dyn Messages {
         self.inner.messages()
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        Some(Book::DATABASE)
+    }
+
+    async fn begin(&self, _: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        self.answer("begin", async { Ok(self.begun()) }).await
     }
 
     async fn close(&self) {

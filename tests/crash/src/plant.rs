@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Micros, Record, Release, ReleaseTo, Renewal, Renewed,
-    Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver,
-    TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Limits, Micros, Record, Release, ReleaseTo, Renewal,
+    Renewed, Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, StoredResult,
+    TakeOver, TakenOver, Written,
 };
-use idempotent_runtime::store::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
+use idempotent_runtime::store::{
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::database::Database;
@@ -233,6 +235,14 @@ impl Store for Planted {
 
     fn messages(&self) -> &dyn Messages {
         self.store.messages()
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        self.store.transactions()
+    }
+
+    async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        self.store.begin(limits).await
     }
 
     async fn close(&self) {

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Record, Release, ReleaseTo, Renewal, Renewed, Settled,
-    Settlement, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver, TakenOver,
-    Target, Written,
+    Claim, Claimed, Completion, ExecutionId, Limits, Record, Release, ReleaseTo, Renewal, Renewed,
+    Settled, Settlement, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver,
+    TakenOver, Target, Written,
 };
-use idempotent_runtime::store::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
+use idempotent_runtime::store::{
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+};
 
 use crate::ledger::{Asked, Event, Ledger, Told};
 
@@ -211,6 +213,14 @@ impl Store for Witness {
 
     fn messages(&self) -> &dyn Messages {
         self.store.messages()
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        self.store.transactions()
+    }
+
+    async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        self.store.begin(limits).await
     }
 
     async fn close(&self) {

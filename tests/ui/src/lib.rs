@@ -6,6 +6,7 @@
 //!
 //! This library is what the cases are about: a payment, and a bank that takes it.
 
+use idempotent_runtime::store::TransactionConnection;
 use serde::{Deserialize, Serialize};
 
 /// The payload.
@@ -54,6 +55,26 @@ impl Bank {
         std::future::ready(()).await;
         if amount == 0 { Err(ChargeError::Declined) } else { Ok(Receipt { amount }) }
     }
+}
+
+/// A connection that a transaction lends: of a database of its own, so that the cases build without a driver.
+#[derive(Debug)]
+pub struct Connection(());
+
+impl Connection {
+    /// Writes a line.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is declined unless it is zero.
+    pub async fn insert(&mut self, order_id: u64, amount: u64) -> Result<Receipt, ChargeError> {
+        std::future::ready(()).await;
+        if order_id == 0 { Err(ChargeError::Declined) } else { Ok(Receipt { amount }) }
+    }
+}
+
+impl TransactionConnection for Connection {
+    const DATABASE: &'static str = "a database of paper";
 }
 
 /// The error.

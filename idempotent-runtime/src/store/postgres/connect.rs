@@ -16,6 +16,20 @@ const SERVER_VERSION_MIN: i32 = 120_000;
 /// The isolation level is pinned, whatever the database's default is. Behind a transaction pooler nothing is asked of
 /// the session: the same is then said at each BEGIN.
 pub(super) fn server(options: &ConnectOptions) -> Result<PgConnectOptions, StoreError> {
+    let server = plain(options)?;
+    if options.transaction_pooler {
+        return Ok(server);
+    }
+    let pinned = [
+        ("default_transaction_isolation", "read committed"),
+        // A plan that was made while the table was small stays with the prepared statement while it grows.
+        ("enable_seqscan", "off"),
+    ];
+    Ok(server.options(LIMITS.into_iter().chain(pinned)))
+}
+
+/// The server without our settings, for sessions that are lent.
+pub(super) fn plain(options: &ConnectOptions) -> Result<PgConnectOptions, StoreError> {
     let server = options.url.parse::<PgConnectOptions>().map_err(|error| {
         // The text of a URL may hold a password, so it is not repeated.
         StoreError::with_source(StoreErrorKind::Config, format!("the postgres URL: {error}"), error)
@@ -24,12 +38,7 @@ pub(super) fn server(options: &ConnectOptions) -> Result<PgConnectOptions, Store
     if options.transaction_pooler {
         return Ok(server.statement_cache_capacity(0).extra_float_digits(None));
     }
-    let pinned = [
-        ("default_transaction_isolation", "read committed"),
-        // A plan that was made while the table was small stays with the prepared statement while it grows.
-        ("enable_seqscan", "off"),
-    ];
-    Ok(server.options(LIMITS.into_iter().chain(pinned)))
+    Ok(server)
 }
 
 /// Connects once, so that a wrong URL is told at the start and in the server's own words.

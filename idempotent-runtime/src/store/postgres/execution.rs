@@ -214,33 +214,36 @@ impl Operation for Renewals<'_> {
     }
 }
 
+/// Stores an outcome and its messages, if the attempt still owns the execution.
+pub(super) async fn complete(db: &mut Db<'_>, completion: &Completion) -> Result<bool, Failure> {
+    let (json, format, reason) = match &completion.result {
+        StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
+        StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
+    };
+    let state = if completion.failed { State::Failed } else { State::Completed };
+    let sends = !completion.sent().is_empty();
+    let statement = if sends { &db.queries.outbox.complete } else { &db.queries.complete };
+    let query = db
+        .query(statement)
+        .bind(stored(state))
+        .bind(json)
+        .bind(i16::from(format.stored()))
+        .bind(reason)
+        .bind(id(completion.id))
+        .bind(owner(completion.owner))
+        .bind(completion.token.0);
+    if !sends {
+        return changed(db, "to complete", query).await;
+    }
+    let row = Columns::of(completion)?.bind(query).fetch_one(&mut *db.connection).await;
+    row.and_then(|row| row.try_get("done")).map_err(at("to complete"))
+}
+
 impl Operation for Completion {
     type Answer = Written;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
-        let (json, format, reason) = match &self.result {
-            StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
-            StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
-        };
-        let state = if self.failed { State::Failed } else { State::Completed };
-        let sends = !self.sent().is_empty();
-        let statement = if sends { &db.queries.outbox.complete } else { &db.queries.complete };
-        let query = db
-            .query(statement)
-            .bind(stored(state))
-            .bind(json)
-            .bind(i16::from(format.stored()))
-            .bind(reason)
-            .bind(id(self.id))
-            .bind(owner(self.owner))
-            .bind(self.token.0);
-        let done = if sends {
-            let row = Columns::of(self)?.bind(query).fetch_one(&mut *db.connection).await;
-            row.and_then(|row| row.try_get("done")).map_err(at("to complete"))?
-        } else {
-            changed(db, "to complete", query).await?
-        };
-        if done {
+        if complete(db, self).await? {
             return Ok(Written::Done);
         }
         let state = owned(db, self.id, self.owner, self.token).await?;

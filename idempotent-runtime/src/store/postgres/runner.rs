@@ -19,7 +19,7 @@ pub(super) const LIMITS: [(&str, &str); 3] = [
     ("idle_in_transaction_session_timeout", "15s"),
 ];
 /// For a server that has stopped to answer; longer than its own limit on a statement.
-const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Tries of an operation that lost to another session's.
 const CONFLICT_TRIES_MAX: u32 = 5;
 /// Between two of them; jittered down to a quarter.
@@ -35,7 +35,15 @@ pub(super) struct Db<'a> {
 /// A statement with its parameters.
 pub(super) type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
 
-impl Db<'_> {
+impl<'a> Db<'a> {
+    pub(super) fn new(
+        connection: &'a mut PgConnection,
+        queries: &'a Queries,
+        is_cached: bool,
+    ) -> Self {
+        Self { connection, queries, is_cached }
+    }
+
     /// A statement, prepared once a connection; behind a transaction pooler, each time.
     pub(super) fn query<'q>(&self, statement: &Arc<str>) -> Query<'q> {
         sqlx::query(Queries::sql(statement)).persistent(self.is_cached)

@@ -172,6 +172,20 @@ impl Write for StepRecord {
     }
 }
 
+/// Records a step inside of a transaction: what is recorded already is not this one's.
+pub(super) async fn record_once(db: &mut Db<'_>, request: &StepRecord) -> Result<Written, Failure> {
+    for _ in 0..WRITE_TRIES_MAX {
+        if request.write(db).await?.is_some() {
+            return Ok(Written::Done);
+        }
+        if request.answer(&found(db, request.place()).await?).is_some() {
+            return Ok(Written::Fenced);
+        }
+    }
+    let text = format!("postgres: execution {} changed {WRITE_TRIES_MAX} times", request.id);
+    Err(StoreError::new(StoreErrorKind::Busy, text).into())
+}
+
 impl Operation for StepRecord {
     type Answer = Written;
 

@@ -238,6 +238,29 @@ impl Item for Renewal {
     }
 }
 
+/// Stores an outcome and its messages, if the attempt still owns the execution.
+pub(super) async fn complete(db: &mut Db<'_>, completion: &Completion) -> Result<bool, StoreError> {
+    let (json, format, reason) = match &completion.result {
+        StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
+        StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
+    };
+    let state = if completion.failed { State::Failed } else { State::Completed };
+    let query = sqlx::query(Queries::sql(&db.queries.complete))
+        .bind(db.now().0)
+        .bind(state.stored())
+        .bind(json)
+        .bind(format.stored())
+        .bind(reason)
+        .bind(completion.id.0.as_slice())
+        .bind(completion.owner.0.as_slice())
+        .bind(completion.token.0);
+    let done = changed(db.connection, "to complete", query).await?;
+    if done {
+        outbox::commit(db, completion).await?;
+    }
+    Ok(done)
+}
+
 impl Item for Completion {
     type Answer = Written;
 
@@ -246,23 +269,7 @@ impl Item for Completion {
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
-        let now = db.now();
-        let (json, format, reason) = match &self.result {
-            StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
-            StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
-        };
-        let state = if self.failed { State::Failed } else { State::Completed };
-        let query = sqlx::query(Queries::sql(&db.queries.complete))
-            .bind(now.0)
-            .bind(state.stored())
-            .bind(json)
-            .bind(format.stored())
-            .bind(reason)
-            .bind(self.id.0.as_slice())
-            .bind(self.owner.0.as_slice())
-            .bind(self.token.0);
-        if changed(db.connection, "to complete", query).await? {
-            outbox::commit(db, self).await?;
+        if complete(db, self).await? {
             return Ok(Written::Done);
         }
         let state = owned(db, self.id, self.owner, self.token).await?;

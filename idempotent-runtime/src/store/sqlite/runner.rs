@@ -24,7 +24,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// Requests in one transaction, and in the queue.
 const BATCH_MAX: usize = 1_024;
 /// How long the writer sleeps between two tries for the file's lock; jittered down to a quarter.
-const LOCK_RETRY_US_MAX: u64 = 4_000;
+pub(super) const LOCK_RETRY_US_MAX: u64 = 4_000;
 
 /// What an operation works with.
 pub(super) struct Db<'a> {

@@ -115,6 +115,26 @@ impl Item for StepStart {
     }
 }
 
+/// Records a step and says so, or says what is there instead and whether it is the same.
+async fn record_step(db: &mut Db<'_>, request: &StepRecord) -> Result<(bool, Written), StoreError> {
+    let now = db.now();
+    let record = record(db, request.id, "to record a step").await?;
+    let step = step(db, request.id, &request.name).await?;
+    let (written, answer) = protocol::record_step(record.as_ref(), step.as_ref(), request, now);
+    let (Some(seen), Some(written)) = (record, written) else { return Ok((false, answer)) };
+    write(db, &seen, &written).await?;
+    Ok((true, answer))
+}
+
+/// Records a step inside of a transaction that holds the file's lock: what is recorded already is not this one's.
+pub(super) async fn record_once(
+    db: &mut Db<'_>,
+    request: &StepRecord,
+) -> Result<Written, StoreError> {
+    let (written, _) = record_step(db, request).await?;
+    Ok(if written { Written::Done } else { Written::Fenced })
+}
+
 impl Item for StepRecord {
     type Answer = Written;
 
@@ -123,14 +143,7 @@ impl Item for StepRecord {
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
-        let now = db.now();
-        let record = record(db, self.id, "to record a step").await?;
-        let step = step(db, self.id, &self.name).await?;
-        let (written, answer) = protocol::record_step(record.as_ref(), step.as_ref(), self, now);
-        if let (Some(seen), Some(written)) = (record, written) {
-            write(db, &seen, &written).await?;
-        }
-        Ok(answer)
+        Ok(record_step(db, self).await?.1)
     }
 }
 

@@ -10,13 +10,13 @@ use idempotent_conformance::memory::StoppedClock;
 use idempotent_conformance::model::Place;
 use idempotent_runtime::Clock;
 use idempotent_runtime::protocol::{
-    self, Claim, Claimed, Completion, DeliveryEnd, ExecutionId, Identity, Message, MessageClaim,
-    MessageDecision, MessageRecord, MessageRenewal, Micros, Record, Release, Renewal, Renewed,
-    SettleTo, Settled, Settlement, State, Step, StepFound, StepName, StepRecord, StepStart,
-    StepStarted, StepWrite, TakeOver, TakenOver, Written,
+    self, Claim, Claimed, Completion, DeliveryEnd, ExecutionId, Identity, Limits, Message,
+    MessageClaim, MessageDecision, MessageRecord, MessageRenewal, Micros, Record, Release, Renewal,
+    Renewed, SettleTo, Settled, Settlement, State, Step, StepFound, StepName, StepRecord,
+    StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind,
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind, Transaction,
 };
 use idempotent_runtime::testing::conformance::Factory;
 
@@ -443,6 +443,14 @@ impl Store for Reference {
 
     fn messages(&self) -> &dyn Messages {
         self
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        None
+    }
+
+    async fn begin(&self, _: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        Err(StoreError::new(StoreErrorKind::Config, "the reference has no transactions"))
     }
 
     async fn close(&self) {

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Release, Renewal, Renewed, Settled, Settlement, Step,
-    StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, ExecutionId, Limits, Release, Renewal, Renewed, Settled,
+    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
-use idempotent_runtime::store::{Cursor, Execution, Messages, Purged, Reaped, Store, StoreError};
+use idempotent_runtime::store::{
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+};
 
 use super::{Fall, Point};
 use crate::worker;
@@ -160,6 +162,14 @@ impl Store for Trapped {
 
     fn messages(&self) -> &dyn Messages {
         self.store.messages()
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        self.store.transactions()
+    }
+
+    async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
+        self.store.begin(limits).await
     }
 
     async fn close(&self) {

@@ -1,0 +1,96 @@
+//! What became of a commit whose answer was lost.
+
+use std::sync::Arc;
+
+use super::{Driving, Next, ROUNDS_MAX};
+use crate::claim::{RETRY_EVERY, only};
+use crate::error::Error;
+use crate::execute::body::Driven;
+use crate::protocol::{Completion, Record, State, StoredResult};
+use crate::store::{StoreError, StoreErrorKind};
+
+impl<'a, R: Send + 'static> Driving<'a, R> {
+    /// Reads the execution: the outcome is stored, or never will be, or may still be. Then one more round finds out,
+    /// since only one of the two can pass the guard.
+    pub(super) async fn look(
+        self,
+        outcome: R,
+        completion: Completion,
+        lost: StoreError,
+    ) -> Next<'a, R> {
+        let record = match self.read().await {
+            Ok(record) => record,
+            Err(error) => {
+                tracing::error!(%error, "it could not be found out whether the transaction was committed");
+                return self.unrecorded(lost);
+            }
+        };
+        let (owner, token) = (self.claim.attempt().owner, self.claim.attempt().token);
+        let Some(mine) = record.filter(|it| it.owner == owner && it.token == token) else {
+            return self.fenced();
+        };
+        match mine.state {
+            State::Completed | State::Failed => {
+                let stored = mine.result.unwrap_or_else(|| completion.result.clone());
+                let driven = self.stored(outcome, &completion.result, &stored);
+                self.finished(stored);
+                Next::Over("completed", driven)
+            }
+            State::Running if self.rounds < ROUNDS_MAX => self.again().await,
+            State::Running => self.unrecorded(lost),
+            State::Retryable | State::Review => self.fenced(),
+        }
+    }
+
+    /// The execution as it is stored; asks again while the lease holds.
+    async fn read(&self) -> Result<Option<Record>, Error> {
+        let (runtime, attempt) = (self.claim.runtime(), self.claim.attempt());
+        loop {
+            let (store, id) = (Arc::clone(runtime.store()), attempt.id);
+            let read = async move { store.read(&[id]).await.and_then(only) };
+            match runtime.in_own_task(read).await? {
+                Ok(execution) => return Ok(execution.map(|execution| execution.record)),
+                Err(error) if error.is_transient() && attempt.holds(runtime.clock()) => {
+                    let clock = runtime.clock();
+                    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What the caller gets: this round's outcome, unless an earlier round's is the one that is stored.
+    fn stored(&self, outcome: R, mine: &StoredResult, stored: &StoredResult) -> Driven<R> {
+        if mine == stored {
+            return Driven::Stored(outcome);
+        }
+        let reason = match stored {
+            StoredResult::Json(json) => match self.codec.replay(false, json) {
+                Ok(outcome) => return Driven::Stored(outcome),
+                Err(reason) => reason.to_owned(),
+            },
+            StoredResult::Absent { reason } => reason.clone(),
+        };
+        let version = self.request.handler.current_version();
+        Driven::Refused(Error::ResultUnavailable { stored: version, current: version, reason })
+    }
+
+    fn unrecorded(self, source: StoreError) -> Next<'a, R> {
+        // Stored or not, there is nothing to release.
+        drop(self.claim.settled());
+        Next::Over("unrecorded", Driven::Refused(Error::Unrecorded { source }))
+    }
+
+    pub(super) fn fenced(self) -> Next<'a, R> {
+        drop(self.claim.settled());
+        Next::Over("fenced", Driven::Refused(Error::LeaseLost))
+    }
+
+    /// What a second round found: the first one's commit came through, or another attempt owns the execution.
+    pub(super) fn was_first() -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Other,
+            "the outcome was refused behind a commit without an answer",
+        )
+    }
+}

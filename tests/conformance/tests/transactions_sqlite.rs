@@ -1,0 +1,173 @@
+//! Handlers in a transaction on SQLite: what is committed with the outcome, and what never is.
+#![cfg(feature = "sqlite")]
+#![expect(clippy::unwrap_used, reason = "the lint knows test functions, not what they call")]
+
+#[path = "transactions/common.rs"]
+mod common;
+#[path = "transactions/facts.rs"]
+mod facts;
+
+use std::time::Duration;
+
+use common::{BookError, Runs, ours};
+use facts::on_this_store;
+use idempotent_conformance::sqlite::SqliteFactory;
+use idempotent_runtime::protocol::State;
+use idempotent_runtime::store::TransactionConnection;
+use idempotent_runtime::{Builder, Error, Runtime, idempotent};
+use sqlx::{Executor as _, SqlitePool};
+
+pub(crate) use sqlx::SqliteConnection as Conn;
+
+on_this_store!();
+
+/// A fresh file with a table beside the store's.
+pub(crate) struct Place(SqliteFactory);
+
+impl Place {
+    pub(crate) async fn fresh() -> Self {
+        let place = Self(SqliteFactory::fresh_in_memory());
+        // An empty file is an empty database.
+        std::fs::File::create(place.0.path()).unwrap();
+        let create = "CREATE TABLE ledger (line TEXT NOT NULL UNIQUE) STRICT";
+        place.pool().execute(create).await.unwrap();
+        place
+    }
+
+    pub(crate) async fn fresh_database() -> Self {
+        Self::fresh().await
+    }
+
+    pub(crate) fn pool(&self) -> &SqlitePool {
+        self.0.pool()
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        Runtime::builder("transactions").url(self.0.url()).reaper(false)
+    }
+
+    pub(crate) async fn runtime(&self) -> Runtime {
+        self.builder().connect().await.unwrap()
+    }
+
+    pub(crate) async fn lines(&self) -> Vec<String> {
+        let select = "SELECT line FROM ledger ORDER BY line";
+        sqlx::query_scalar(select).fetch_all(self.pool()).await.unwrap()
+    }
+
+    /// State and crashes of the only execution.
+    pub(crate) async fn execution(&self) -> (State, u32) {
+        let select = "SELECT state, crashes FROM idempotent_execution";
+        let (state, crashes): (i64, u32) =
+            sqlx::query_as(select).fetch_one(self.pool()).await.unwrap();
+        (State::from_stored(state).unwrap(), crashes)
+    }
+
+    /// Nobody holds the file's lock.
+    pub(crate) async fn assert_idle(&self) {
+        self.pool().execute("BEGIN IMMEDIATE; COMMIT").await.unwrap();
+    }
+}
+
+#[idempotent(key = "slow:{line}", lease = "900ms", runtime = runtime)]
+async fn slow(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[context] sleep: Duration,
+    #[transaction] tx: &mut Conn,
+) -> Result<(), BookError> {
+    sqlx::query("INSERT INTO ledger (line) VALUES ($1)").bind(&line).execute(&mut *tx).await?;
+    tokio::time::sleep(sleep).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_keeps_the_write_lock_too_long_is_rolled_back() {
+    let place = Place::fresh().await;
+    let runtime = place.runtime().await;
+    let error = ours(slow(&runtime, "a".to_owned(), Duration::from_secs(60)).await);
+    let Error::RolledBack { source } = &error else { panic!("{error}") };
+    assert!(source.to_string().contains("write lock for 300ms, a third of the lease"), "{source}");
+    place.assert_idle().await;
+    assert_eq!(place.execution().await, (State::Retryable, 1));
+    slow(&runtime, "b".to_owned(), Duration::ZERO).await.unwrap();
+    assert_eq!(place.lines().await, ["b"]);
+}
+
+#[idempotent(key = "swallow:{line}", runtime = runtime)]
+async fn swallow(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[transaction] tx: &mut Conn,
+) -> Result<(), BookError> {
+    let insert = || sqlx::query("INSERT INTO ledger (line) VALUES ($1)").bind(&line);
+    insert().execute(&mut *tx).await?;
+    let twice = insert().execute(&mut *tx).await;
+    assert!(twice.unwrap_err().as_database_error().unwrap().is_unique_violation());
+    Ok(())
+}
+
+/// SQLite undoes the statement that failed, and goes on.
+#[tokio::test]
+async fn an_error_that_the_body_handled_is_its_own_affair() {
+    let place = Place::fresh().await;
+    swallow(&place.runtime().await, "a".to_owned()).await.unwrap();
+    assert_eq!(place.lines().await, ["a"]);
+}
+
+#[idempotent(key = "deferred:{line}", runtime = runtime)]
+async fn deferred(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[context] runs: Runs,
+    #[transaction] tx: &mut Conn,
+) -> Result<(), BookError> {
+    runs.note();
+    tx.execute("PRAGMA defer_foreign_keys = ON").await?;
+    sqlx::query("INSERT INTO detail (line) VALUES ($1)").bind(&line).execute(&mut *tx).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_constraint_that_fails_at_the_commit_rolls_back() {
+    let (place, runs) = (Place::fresh().await, Runs::default());
+    let create = "CREATE TABLE detail (line TEXT NOT NULL REFERENCES ledger (line)) STRICT";
+    place.pool().execute(create).await.unwrap();
+    let runtime = place.runtime().await;
+    let error = ours(deferred(&runtime, "a".to_owned(), runs.clone()).await);
+    let Error::RolledBack { source } = &error else { panic!("{error}") };
+    assert!(source.to_string().contains("FOREIGN KEY"), "{source}");
+    assert_eq!((runs.count(), place.execution().await), (1, (State::Retryable, 0)));
+    place.pool().execute("INSERT INTO ledger VALUES ('a')").await.unwrap();
+    deferred(&runtime, "a".to_owned(), runs).await.unwrap();
+}
+
+/// A connection of another database.
+struct Paper;
+
+impl TransactionConnection for Paper {
+    const DATABASE: &'static str = "paper";
+}
+
+#[idempotent(key = "paper:{line}", runtime = runtime)]
+async fn on_paper(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[transaction] _tx: &mut Paper,
+) -> Result<(), BookError> {
+    unreachable!("{line}")
+}
+
+#[tokio::test]
+async fn a_transaction_of_another_database_is_refused_before_anything_runs() {
+    let place = Place::fresh().await;
+    let runtime = place.runtime().await;
+    let first_use = ours(on_paper(&runtime, "a".to_owned()).await);
+    for error in [first_use, runtime.check_handlers().unwrap_err(), runtime.install().unwrap_err()]
+    {
+        let Error::Unsupported { reason } = &error else { panic!("{error}") };
+        for part in ["`on_paper`", "of paper", "`sqlite` has those of SQLite"] {
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
+}

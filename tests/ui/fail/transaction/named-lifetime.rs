@@ -1,0 +1,9 @@
+use idempotent_runtime::idempotent;
+use idempotent_ui::{ChargeError, Connection, Payment, Receipt};
+
+#[idempotent(key = "book:{payment.order_id}")]
+async fn book(payment: Payment, #[transaction] tx: &'static mut Connection) -> Result<Receipt, ChargeError> {
+    tx.insert(payment.order_id, payment.amount).await
+}
+
+fn main() {}
