@@ -13,6 +13,7 @@ pages! {
     Readme: "../../README.md",
     Cookbook: "../../docs/src/cookbook.md",
     Effects: "../../docs/src/effects.md",
+    Providers: "../../docs/src/providers.md",
     Results: "../../docs/src/results.md",
     Review: "../../docs/src/review.md",
     Running: "../../docs/src/running.md",

@@ -85,6 +85,7 @@
 //! | a key outside of a handler | [`key!`] |
 //! | connecting, settings | [`Runtime::connect`], [`Builder`] |
 //! | tests | [`Runtime::scope`], [`observe`], `testing` (feature `testing`) |
+//! | providers: keys on requests, what their answers mean | [`provider`] |
 //! | a clean end | [`Runtime::shutdown`] |
 //! | messages that go out after the commit | [`outbox`] |
 //! | executions that need a person | [`Runtime::review`] |
@@ -93,8 +94,9 @@
 //! # Features
 //!
 //! `sqlite` and `rustls` are on by default. `postgres` adds the PostgreSQL store; `chrono`, `time` and `jiff` their dates
-//! in keys and their instants in `issued_at`; `testing` a clock for tests, the lock file of handlers, and the conformance
-//! suite for stores.
+//! in keys and their instants in `issued_at`; `reqwest` a layer for `reqwest-middleware` that puts provider keys on
+//! requests; `testing` a clock for tests, a provider that honours keys and fails on demand, the lock file of handlers, and
+//! the conformance suite for stores.
 
 #![doc(html_no_source)]
 
