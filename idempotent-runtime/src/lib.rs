@@ -95,7 +95,7 @@
 //!
 //! `sqlite` and `rustls` are on by default. `postgres` adds the PostgreSQL store; `chrono`, `time` and `jiff` their dates
 //! in keys and their instants in `issued_at`; `reqwest` a layer for `reqwest-middleware` that puts provider keys on
-//! requests; `testing` a clock for tests, a provider that honours keys and fails on demand, the lock file of handlers, and
+//! requests; `webhooks` and `smtp` the outbox's ready sinks; `testing` a clock for tests, a provider that honours keys and fails on demand, the lock file of handlers, and
 //! the conformance suite for stores.
 
 #![doc(html_no_source)]

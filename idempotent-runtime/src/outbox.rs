@@ -2,10 +2,14 @@
 
 mod buffer;
 mod desk;
+#[cfg(feature = "webhooks")]
+mod http;
 mod names;
 mod relay;
 mod route;
 mod sink;
+#[cfg(feature = "smtp")]
+mod smtp;
 
 use serde::Serialize;
 use std::time::Duration;
@@ -17,9 +21,13 @@ use crate::policy::ms;
 pub(crate) use buffer::Buffer;
 use buffer::Unsent;
 pub use desk::{HeldMessage, Outbox};
+#[cfg(feature = "webhooks")]
+pub use http::HttpSink;
 pub use relay::Relay;
 pub use route::Route;
 pub use sink::{Delivery, Sink, SinkError, SinkExt};
+#[cfg(feature = "smtp")]
+pub use smtp::SmtpSink;
 
 pub use crate::protocol::{MessageId, TopicCount};
 
