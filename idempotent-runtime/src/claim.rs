@@ -41,6 +41,8 @@ pub(crate) struct Taken {
     pub(crate) now: Micros,
     /// The process's time when it was asked for.
     pub(crate) asked: Duration,
+    /// The process's time when it was answered.
+    pub(crate) answered: Duration,
 }
 
 /// A claim that was granted and has no outcome yet. Dropped so, it is released: no key stays blocked because
@@ -180,7 +182,8 @@ pub(crate) async fn ask(
         match taken {
             TakenOver::Granted { granted: fresh, journal, now } => {
                 metrics::takeover(request.handler.name(), seen.record.state);
-                let taken = Taken { journal, now, asked: started };
+                let answered = runtime.clock().elapsed();
+                let taken = Taken { journal, now, asked: started, answered };
                 return granted(fresh, Some(taken), lead);
             }
             TakenOver::Reviewed => metrics::lapse(request.handler.name(), "review"),

@@ -16,6 +16,8 @@ pub(crate) const TAKEOVERS: &str = "idempotent_takeovers_total";
 pub(crate) const LAPSES: &str = "idempotent_lapses_total";
 /// How long bodies ran, in seconds, by handler.
 pub(crate) const RUNTIME: &str = "idempotent_handler_runtime_seconds";
+/// Tries of steps, and steps answered from the journal, by handler and outcome.
+pub(crate) const STEPS: &str = "idempotent_steps_total";
 /// Executions that the purge deleted.
 pub(crate) const PURGED: &str = "idempotent_purged_total";
 /// Deliveries of messages by topic and how they ended.
@@ -30,6 +32,7 @@ pub(crate) fn describe() {
     describe_counter!(LAPSES, "lapsed leases that a claimer or the reaper found, by what followed");
     describe_histogram!(RUNTIME, Unit::Seconds, "how long bodies ran");
     describe_counter!(DELIVERIES, "deliveries of messages, by how they ended");
+    describe_counter!(STEPS, "tries of steps, and steps answered from the journal");
     describe_counter!(PURGED, "executions deleted after their retention");
 }
 
@@ -42,6 +45,10 @@ pub(crate) fn claim(handler: &'static str, id: ExecutionId, outcome: &'static st
 pub(crate) fn attempt(handler: &'static str, ended: &'static str, ran: Duration) {
     ::metrics::counter!(ATTEMPTS, "handler" => handler, "ended" => ended).increment(1);
     ::metrics::histogram!(RUNTIME, "handler" => handler).record(ran.as_secs_f64());
+}
+
+pub(crate) fn step(handler: &'static str, outcome: &'static str) {
+    ::metrics::counter!(STEPS, "handler" => handler, "outcome" => outcome).increment(1);
 }
 
 /// What a claimer took over: a lapsed execution, or a retryable one.

@@ -28,10 +28,18 @@ struct Known {
     visited: HashSet<StepName>,
     /// Entries with a value that this attempt has not come to yet.
     recorded_ahead: usize,
-    /// A moment on the store's clock and on the process's.
-    moment: Option<(Micros, Duration)>,
+    /// A moment on the store's clock.
+    moment: Option<Moment>,
     /// The body has returned.
     closed: bool,
+}
+
+/// A moment on the store's clock; on the process's it lies between the two.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    store: Micros,
+    asked: Duration,
+    answered: Duration,
 }
 
 /// What a step finds when the body comes to it.
@@ -69,10 +77,10 @@ impl Drop for Running {
 impl Journal {
     /// The journal that a claim delivered.
     pub(crate) fn new(taken: Option<Taken>) -> Arc<Self> {
-        let Some(Taken { journal, now, asked }) = taken else { return Arc::default() };
+        let Some(Taken { journal, now, asked, answered }) = taken else { return Arc::default() };
         let recorded = journal.iter().filter(|step| step.state == StepState::Recorded).count();
         let entries = journal.into_iter().map(|step| (step.name.clone(), step)).collect();
-        let moment = Some((now, asked));
+        let moment = Some(Moment { store: now, asked, answered });
         let known = Known { entries, recorded_ahead: recorded, moment, ..Known::default() };
         Arc::new(Self { known: Mutex::new(known), running: watch::Sender::default() })
     }
@@ -130,16 +138,21 @@ impl Journal {
         }
     }
 
-    /// Takes in a moment on both clocks; the process's is the earlier one.
-    pub(crate) fn told(&self, now: Micros, asked: Duration) {
-        self.known().moment = Some((now, asked));
+    /// Takes in the store's time, asked for and answered at these times of the process.
+    pub(crate) fn told(&self, now: Micros, asked: Duration, answered: Duration) {
+        self.known().moment = Some(Moment { store: now, asked, answered });
     }
 
-    /// The store's time at the process's `elapsed`, never too early.
-    pub(crate) fn store_time(&self, elapsed: Duration) -> Option<Micros> {
-        let (now, asked) = self.known().moment?;
-        let us = i64::try_from(elapsed.saturating_sub(asked).as_micros()).unwrap_or(i64::MAX);
-        Some(Micros(now.0.saturating_add(us)))
+    /// The store's time at the process's `elapsed`, at the latest: what may be over by then counts as over.
+    pub(crate) fn store_time_at_most(&self, elapsed: Duration) -> Option<Micros> {
+        let Moment { store, asked, .. } = self.known().moment?;
+        Some(later(store, elapsed.saturating_sub(asked)))
+    }
+
+    /// The store's time at the process's `elapsed`, at the earliest: what may not be over yet counts as not over.
+    pub(crate) fn store_time_at_least(&self, elapsed: Duration) -> Option<Micros> {
+        let Moment { store, answered, .. } = self.known().moment?;
+        Some(later(store, elapsed.saturating_sub(answered)))
     }
 
     /// The generation of a provider key under this name.
@@ -170,3 +183,11 @@ impl Journal {
         self.known().entries.values().map(|step| step.version).find(|version| !accepted(*version))
     }
 }
+
+fn later(moment: Micros, by: Duration) -> Micros {
+    let us = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    Micros(moment.0.saturating_add(us))
+}
+
+#[cfg(test)]
+mod tests;

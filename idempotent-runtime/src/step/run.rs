@@ -14,6 +14,7 @@ use crate::claim::{RETRY_EVERY, only};
 use crate::effect::Effect;
 use crate::error::Error;
 use crate::execution::{Execution, Halt, Refused, Running, STEPS_MAX, Visit};
+use crate::metrics;
 use crate::outcome::{decode, encode};
 use crate::policy::ms;
 use crate::protocol::{
@@ -65,9 +66,18 @@ where
         this.check_time(started_at).await;
         let Some(future) = effect(now.clone()) else { return this.execution.outlive().await };
         let error = match this.timed(timeout, now.scope(future)).await {
-            Ok(Ok(value)) => return Ok(this.record(value, generation, running).await),
-            Ok(Err(error)) => Ok(error),
-            Err(over) => Err(over),
+            Ok(Ok(value)) => {
+                this.told("executed");
+                return Ok(this.record(value, generation, running).await);
+            }
+            Ok(Err(error)) => {
+                this.told("error");
+                Ok(error)
+            }
+            Err(over) => {
+                this.told("timeout");
+                Err(over)
+            }
         };
         match (retries.again(now.attempt(), error.as_ref().ok()), error) {
             (Some(delay), _) => {
@@ -138,6 +148,13 @@ impl This {
         }
     }
 
+    /// What became of a try, or that there was none. No part and no value: they are the user's data.
+    fn told(&self, outcome: &'static str) {
+        let handler = self.execution.handler().name();
+        metrics::step(handler, outcome);
+        tracing::debug!(handler, step = self.name.step, outcome, "step");
+    }
+
     /// Stops the body with our own error.
     async fn fail<T>(&self, error: Error) -> T {
         self.execution.stop(Halt::Failed(error)).await
@@ -191,14 +208,14 @@ impl This {
     /// How long ago that was on the store's clock, in milliseconds.
     fn age_ms(&self, then: Micros) -> Option<u64> {
         let elapsed = self.execution.runtime().clock().elapsed();
-        let now = self.execution.journal().store_time(elapsed)?;
+        let now = self.execution.journal().store_time_at_most(elapsed)?;
         Some(then.ms_until(now))
     }
 
     /// Asks what became of an entry, once the attempt that started it can no longer act.
     async fn ask<T, E, Q: Question<T, E>>(&self, question: Q, open: &Step) -> Result<Found<T>, E> {
         let elapsed = self.execution.runtime().clock().elapsed();
-        let now = self.execution.journal().store_time(elapsed).unwrap_or(open.started_at);
+        let now = self.execution.journal().store_time_at_least(elapsed).unwrap_or(open.started_at);
         let alive_ms = now.ms_until(open.alive_until);
         if alive_ms > 0 {
             return self.execution.stop(Halt::Wait(Duration::from_millis(alive_ms))).await;
@@ -208,7 +225,7 @@ impl This {
 
     /// The value that an attempt before recorded.
     async fn replay<T: DeserializeOwned>(&self, json: &[u8]) -> T {
-        tracing::debug!(step = self.name.step, "the step is recorded");
+        self.told("replayed");
         match decode(json) {
             Some(value) => value,
             None => {
@@ -251,7 +268,7 @@ impl This {
         });
         match written.await.map_err(store_error).flatten() {
             Ok(StepStarted::Started { started_at, now }) => {
-                journal.told(now, asked);
+                journal.told(now, asked, runtime.clock().elapsed());
                 journal.started(&noted, started_at);
                 Some(started_at)
             }
