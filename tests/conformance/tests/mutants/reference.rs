@@ -25,24 +25,26 @@ type StepTransition<R, A> =
     fn(Option<&Record>, Option<&Step>, &R, Micros) -> (Option<StepWrite>, A);
 
 type MessageTransition<R, A> = fn(Option<&MessageRecord>, &R, Micros) -> (Option<MessageRecord>, A);
+type TakeOverTransition =
+    fn(Option<&Record>, &[Step], &TakeOver, Micros) -> (Option<Record>, TakenOver);
+type SettleStepTransition = fn(
+    Option<&Record>,
+    Option<&Step>,
+    &Settlement,
+    &StepFound,
+    Micros,
+) -> (Option<StepWrite>, Settled);
 
 /// What the store does; the default is right.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) claim: Transition<Claim, Claimed>,
-    pub(crate) take_over:
-        fn(Option<&Record>, &[Step], &TakeOver, Micros) -> (Option<Record>, TakenOver),
+    pub(crate) take_over: TakeOverTransition,
     pub(crate) renew: Transition<Renewal, Renewed>,
     pub(crate) complete: Transition<Completion, Written>,
     pub(crate) release: Transition<Release, Written>,
     pub(crate) settle: Transition<Settlement, Settled>,
-    pub(crate) settle_step: fn(
-        Option<&Record>,
-        Option<&Step>,
-        &Settlement,
-        &StepFound,
-        Micros,
-    ) -> (Option<StepWrite>, Settled),
+    pub(crate) settle_step: SettleStepTransition,
     pub(crate) start_step: StepTransition<StepStart, StepStarted>,
     pub(crate) record_step: StepTransition<StepRecord, Written>,
     pub(crate) reap: fn(&Record, Micros) -> Option<Record>,

@@ -290,10 +290,8 @@ mutants! {
     } }
     both reopen_takes_what_is_in_review { settle: |record, request, now| {
         let in_review = record.is_some_and(|record| record.state == State::Review);
-        let to = match &request.to {
-            SettleTo::Reopen if in_review => SettleTo::Retry,
-            to => to.clone(),
-        };
+        let reopens = request.to == SettleTo::Reopen && in_review;
+        let to = if reopens { SettleTo::Retry } else { request.to.clone() };
         protocol::settle(record, &Settlement { to, ..request.clone() }, now)
     } }
 
