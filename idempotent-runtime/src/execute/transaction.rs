@@ -252,8 +252,10 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
         let read = async move {
             let journal = only(store.journals(&[id]).await?)?;
             let now = only(store.read(&[id]).await?)?.map(|execution| execution.now);
-            Ok::<_, StoreError>(now.map(|now| Taken { journal, now, asked }))
+            Ok::<_, StoreError>(now.map(|now| (journal, now)))
         };
-        Ok(runtime.in_own_task(read).await??)
+        let read = runtime.in_own_task(read).await??;
+        let answered = runtime.clock().elapsed();
+        Ok(read.map(|(journal, now)| Taken { journal, now, asked, answered }))
     }
 }
