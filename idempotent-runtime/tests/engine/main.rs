@@ -14,6 +14,7 @@ mod faults;
 mod leases;
 mod limits;
 mod observability;
+mod outbox;
 mod results;
 mod review;
 mod sharing;

@@ -1,5 +1,7 @@
 //! A handler by hand, a runtime on paused time, and a store that fails on demand.
 
+mod messages;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -292,7 +294,7 @@ impl Store for Faulty {
     }
 
     fn messages(&self) -> &dyn Messages {
-        self.inner.messages()
+        self
     }
 
     fn transactions(&self) -> Option<&'static str> {
