@@ -16,7 +16,7 @@ use crate::identity::ProviderKey;
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A layer for [`reqwest_middleware`] that puts the provider key on each unsafe request that is sent inside a
-/// [`step`](crate::step).
+/// [`step`](crate::step()).
 ///
 /// - **Which requests:** every method but `GET`, `HEAD`, `OPTIONS` and `TRACE`. `PUT` and `DELETE` too: the same twice is
 ///   harmless by itself, but a late copy of the first may undo what came between.
