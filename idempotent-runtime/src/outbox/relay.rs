@@ -34,13 +34,13 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// # use idempotent_runtime::{Error, Runtime, outbox::{Delivery, Relay}};
-/// # async fn serve(runtime: Runtime) -> Result<(), Error> {
+/// # async fn serve(runtime: Runtime, shutdown: tokio::sync::oneshot::Receiver<()>) -> Result<(), Error> {
 /// Relay::new(&runtime)
 ///     .sink("receipt-email", |delivery: Delivery| async move {
 ///         println!("{} {}", delivery.id(), String::from_utf8_lossy(delivery.body()));
 ///         Ok(())
 ///     })
-///     .run_until(async { tokio::signal::ctrl_c().await.unwrap_or(()) })
+///     .run_until(async { shutdown.await.unwrap_or(()) })
 ///     .await
 /// # }
 /// ```
