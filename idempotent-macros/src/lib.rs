@@ -85,7 +85,7 @@ use proc_macro::TokenStream;
 /// | `name` | the handler's identity in the store, `"charge"` | the function's name |
 /// | `version` | a number from 1 up; raise it when the body changes what a stored journal means | `1` |
 /// | `accepts` | older versions whose journals this code goes on with, `1..=2` | none but `version` |
-/// | `fingerprint` | `none`, or a list of arguments and field paths, `[payment.amount]` | every argument but `self` and `#[context]` ones |
+/// | `fingerprint` | `none`, or a list of arguments and field paths, `[payment.amount]` | every argument but `self`, `#[context]` and `#[transaction]` ones |
 /// | `lease` | how long a dead attempt holds its key, `"30s"`; from 100 ms to 1 h | `"30s"`, renewed every third of it |
 /// | `max_runtime` | the body is cancelled when it runs longer, `"15m"`; up to 7 d | `"15m"` |
 /// | `max_crashes` | attempts that may end without an outcome before a person must look | `8` |
@@ -192,6 +192,45 @@ use proc_macro::TokenStream;
 /// With `on_drop = abandon` the body is part of the caller's future and dropped with it; the
 /// operation can be claimed again at once. Then nothing is cloned, and nothing needs to be `Send`.
 ///
+/// # In a transaction
+///
+/// A parameter that is marked `#[transaction]` is a connection of the store's database inside of a transaction. It is
+/// not part of the signature that callers see: the runtime begins the transaction when the operation is claimed, and
+/// commits it together with the outcome, so that what the body writes there happens exactly once.
+///
+/// ```no_run
+/// # /*
+/// use sqlx::PgConnection; // or SqliteConnection
+/// # */
+/// # struct PgConnection;
+/// # impl idempotent_runtime::store::TransactionConnection for PgConnection { const DATABASE: &'static str = ""; }
+/// # async fn insert(_: &mut PgConnection, order: &Order) -> Result<u64, Error> { Ok(order.id) }
+/// # use idempotent_runtime::{Error, idempotent};
+/// # #[derive(Clone, serde::Serialize)] struct Order { id: u64 }
+///
+/// #[idempotent(key = "invoice:{order.id}")]
+/// async fn create_invoice(
+///     order: Order,
+///     #[transaction] tx: &mut PgConnection,
+/// ) -> Result<u64, Error> {
+///     insert(tx, &order).await
+/// }
+///
+/// # async fn caller(order: Order) -> Result<(), Error> {
+/// create_invoice(order).await?; // no connection here
+/// # Ok(()) }
+/// ```
+///
+/// An error that is not terminal rolls everything back and releases the operation; a terminal one rolls back and is
+/// stored. A body whose transaction loses to another one (a serialization failure, a deadlock) runs again, so what
+/// it mentions of its arguments is `Clone`. It must not end the transaction itself: that is found, and a person
+/// decides ([`Error::NeedsReview`]). On SQLite it holds the file's write lock, for a third of the `lease` at most, and can
+/// call no other handler.
+///
+/// The type is sqlx's connection itself, without a lifetime, and says which database the handler is of; on another
+/// store it gets [`Error::Unsupported`]. There is one such parameter, not together with `on_drop = abandon`, and not in
+/// `#[async_trait]` impls.
+///
 /// # Methods and traits
 ///
 /// Methods, associated functions and `async fn`s in trait impls are annotated where their bodies
@@ -281,6 +320,8 @@ use proc_macro::TokenStream;
 /// [`Error::InFlight`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.InFlight
 /// [`Error::TooOld`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.TooOld
 /// [`Error::PayloadMismatch`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.PayloadMismatch
+/// [`Error::NeedsReview`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.NeedsReview
+/// [`Error::Unsupported`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.Unsupported
 /// [`Error::Reentrant`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/enum.Error.html#variant.Reentrant
 /// [`KeyPart`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/trait.KeyPart.html
 /// [`OperationKey`]: https://docs.rs/idempotent-runtime/latest/idempotent_runtime/struct.OperationKey.html

@@ -157,10 +157,13 @@ async fn try_admit<R>(
     codec: &dyn Codec<R>,
 ) -> Result<Admitted<R>, Error> {
     let Resolved { runtime, request } = resolved?;
-    if Execution::try_current().is_some_and(|caller| caller.runs(request.id)) {
-        return Err(Error::Reentrant);
-    }
     let handler = request.handler;
+    if let Some(caller) = Execution::try_current() {
+        if caller.runs(request.id) {
+            return Err(Error::Reentrant);
+        }
+        caller.check_lock(&runtime, &format!("handler `{}`", handler.name()))?;
+    }
     let caller = Caller {
         limits: runtime.settings().defaults.limits(handler.policy()),
         wait_until: handler

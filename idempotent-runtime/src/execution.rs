@@ -57,6 +57,8 @@ struct Inner {
     attempt: Arc<Attempt>,
     caller: Option<Execution>,
     own_error: AtomicBool,
+    /// The body has a transaction that keeps every other write waiting.
+    locks: AtomicBool,
     journal: Arc<Journal>,
     outbox: Buffer,
     halt: Mutex<Option<Halt>>,
@@ -142,6 +144,7 @@ impl Execution {
             attempt,
             caller,
             own_error: AtomicBool::new(false),
+            locks: AtomicBool::new(false),
             journal: Journal::new(taken),
             outbox: Buffer::default(),
             halt: Mutex::new(None),
@@ -164,6 +167,25 @@ impl Execution {
     /// Whether one of our own errors was raised below this body.
     pub(crate) fn own_error(&self) -> bool {
         self.inner.own_error.load(Ordering::Acquire)
+    }
+
+    /// Notes that the body has a transaction that keeps every other write of its store waiting.
+    pub(crate) fn locks_store(&self) {
+        self.inner.locks.store(true, Ordering::Release);
+    }
+
+    /// Refuses what would wait for a transaction that this body, or one that called it, has on this runtime.
+    pub(crate) fn check_lock(&self, runtime: &Runtime, what: &str) -> Result<(), Error> {
+        if self.inner.locks.load(Ordering::Acquire) && self.runtime().is(runtime) {
+            let (handler, store) = (self.handler().name(), runtime.store().name());
+            let reason = format!(
+                "{what} would wait for the write lock of `{store}`, which the transaction of `{handler}` \
+                 around it holds; take it out of the `#[transaction]` body"
+            );
+            return Err(Error::Unsupported { reason });
+        }
+        let caller = self.inner.caller.as_ref();
+        caller.map_or(Ok(()), |caller| caller.check_lock(runtime, what))
     }
 
     pub(crate) fn handler(&self) -> &'static Handler {

@@ -89,6 +89,7 @@
 //! | a clean end | [`Runtime::shutdown`] |
 //! | messages that go out after the commit | [`outbox`] |
 //! | executions that need a person | [`Runtime::review`] |
+//! | writes that are committed with the outcome | [`#[transaction]`](macro@idempotent#in-a-transaction), [`Builder::transaction_pool`] |
 //! | a store of your own | [`store::Store`] |
 //!
 //! # Features

@@ -133,6 +133,11 @@ impl Runtime {
         &self.inner.settings.namespace
     }
 
+    /// Whether the two are clones of one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.inner.settings
     }

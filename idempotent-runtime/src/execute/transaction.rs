@@ -128,6 +128,9 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
                 }
             };
             let (slot, body_max) = (Slot::default(), transaction.body_max());
+            if body_max.is_some() {
+                execution.locks_store();
+            }
             let held = slot.lend(transaction);
             // What clones the arguments is the user's, and may panic as the body may.
             let begun = catch_unwind(AssertUnwindSafe(|| body(held)));

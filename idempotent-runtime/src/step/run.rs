@@ -128,6 +128,10 @@ impl This {
             return this.fail(refused).await;
         }
         let step = this.name.step.clone();
+        let what = format!("step `{step}`");
+        if let Err(refused) = this.execution.check_lock(this.execution.runtime(), &what) {
+            return this.fail(refused).await;
+        }
         match this.execution.journal().visit(&this.name) {
             Ok(visit) => (this, visit),
             Err(Refused::Ended) => {

@@ -113,18 +113,6 @@ async fn an_error_that_the_body_ignored_is_for_a_person() {
 }
 
 #[tokio::test]
-async fn a_unique_violation_is_the_handlers_own_error() {
-    let (place, runs) = (Place::fresh().await, Runs::default());
-    let runtime = place.runtime().await;
-    let answer = spoil(&runtime, "a".to_owned(), Then::Collide, runs.clone()).await;
-    let Err(BookError::Database(error)) = answer else { panic!("{answer:?}") };
-    assert!(error.as_database_error().unwrap().is_unique_violation());
-    assert_eq!((place.lines().await.len(), place.execution().await), (0, (State::Retryable, 0)));
-    spoil(&runtime, "a".to_owned(), Then::Return, runs).await.unwrap();
-    assert_eq!(place.lines().await, ["a"]);
-}
-
-#[tokio::test]
 async fn a_search_path_of_the_body_does_not_lead_the_completion_astray() {
     let (place, runs) = (Place::fresh().await, Runs::default());
     let runtime = place.runtime().await;
@@ -206,4 +194,34 @@ async fn limits_are_the_leases_and_end_with_the_transaction() {
             .await
             .unwrap();
     assert_eq!(canary, None);
+}
+
+#[idempotent(key = "send:{line}", runtime = runtime, fingerprint = none)]
+async fn send(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[context] then: Then,
+    #[transaction] tx: &mut Conn,
+) -> Result<String, BookError> {
+    sqlx::query("INSERT INTO ledger (line) VALUES ($1)").bind(&line).execute(tx).await?;
+    idempotent_runtime::outbox::send("topic", &line)?;
+    let told = idempotent_runtime::step("tell").run(async |_| Ok::<_, BookError>(line.clone()));
+    let told = told.await?;
+    if then == Then::Fail { Err(BookError::Unlucky) } else { Ok(told) }
+}
+
+#[tokio::test]
+async fn messages_go_with_the_transaction_and_steps_stay() {
+    let place = Place::fresh().await;
+    let runtime = place.runtime().await;
+    let count = async |table: &str| {
+        let select = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM idempotent_{table}"));
+        sqlx::query_scalar::<_, i64>(select).fetch_one(place.pool()).await.unwrap()
+    };
+    send(&runtime, "a".to_owned(), Then::Fail).await.unwrap_err();
+    assert_eq!((count("outbox").await, count("step").await), (0, 1));
+    assert_eq!(place.lines().await, [""; 0]);
+    assert_eq!(send(&runtime, "a".to_owned(), Then::Return).await.unwrap(), "a");
+    assert_eq!((count("outbox").await, count("step").await), (1, 1));
+    assert_eq!(place.lines().await, ["a"]);
 }

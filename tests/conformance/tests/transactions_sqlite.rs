@@ -9,7 +9,7 @@ mod facts;
 
 use std::time::Duration;
 
-use common::{BookError, Runs, ours};
+use common::{BookError, Runs, Then, ours};
 use facts::on_this_store;
 use idempotent_conformance::sqlite::SqliteFactory;
 use idempotent_runtime::protocol::State;
@@ -94,24 +94,12 @@ async fn a_body_that_keeps_the_write_lock_too_long_is_rolled_back() {
     assert_eq!(place.lines().await, ["b"]);
 }
 
-#[idempotent(key = "swallow:{line}", runtime = runtime)]
-async fn swallow(
-    #[context] runtime: &Runtime,
-    line: String,
-    #[transaction] tx: &mut Conn,
-) -> Result<(), BookError> {
-    let insert = || sqlx::query("INSERT INTO ledger (line) VALUES ($1)").bind(&line);
-    insert().execute(&mut *tx).await?;
-    let twice = insert().execute(&mut *tx).await;
-    assert!(twice.unwrap_err().as_database_error().unwrap().is_unique_violation());
-    Ok(())
-}
-
 /// SQLite undoes the statement that failed, and goes on.
 #[tokio::test]
 async fn an_error_that_the_body_handled_is_its_own_affair() {
     let place = Place::fresh().await;
-    swallow(&place.runtime().await, "a".to_owned()).await.unwrap();
+    let runtime = place.runtime().await;
+    facts::book(&runtime, "a".to_owned(), Then::Swallow, Runs::default()).await.unwrap();
     assert_eq!(place.lines().await, ["a"]);
 }
 
@@ -170,4 +158,38 @@ async fn a_transaction_of_another_database_is_refused_before_anything_runs() {
             assert!(reason.contains(part), "{reason}");
         }
     }
+}
+
+#[idempotent(key = "inner:{line}", runtime = runtime)]
+async fn inner(#[context] runtime: &Runtime, line: String) -> Result<usize, BookError> {
+    Ok(line.len())
+}
+
+#[idempotent(key = "outer:{line}", runtime = runtime, fingerprint = none)]
+async fn outer(
+    #[context] runtime: &Runtime,
+    line: String,
+    in_a_step: bool,
+    #[transaction] _tx: &mut Conn,
+) -> Result<usize, BookError> {
+    if in_a_step {
+        return idempotent_runtime::step("inner").run(async |_| Ok(line.len())).await;
+    }
+    inner(runtime, line).await
+}
+
+/// The file has one write lock, and the body around has it.
+#[tokio::test]
+async fn what_would_wait_for_the_body_around_it_is_refused_at_once() {
+    let place = Place::fresh().await;
+    let runtime = place.runtime().await;
+    for (line, what) in [("handler", "handler `inner`"), ("step", "step `inner`")] {
+        let error = ours(outer(&runtime, line.to_owned(), line == "step").await);
+        let Error::Unsupported { reason } = &error else { panic!("{error}") };
+        for part in [what, "the write lock of `sqlite`", "the transaction of `outer`"] {
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
+    place.assert_idle().await;
+    inner(&runtime, "a".to_owned()).await.unwrap();
 }

@@ -95,7 +95,7 @@ impl<R: Send + 'static> Driving<'_, R> {
             {
                 let attempt = self.claim.attempt();
                 let (id, owner, token) = (attempt.id, attempt.owner, attempt.token);
-                let messages = Vec::new();
+                let messages = execution.outbox().take(id, attempt.generation);
                 let completion = Completion { id, owner, token, failed: false, result, messages };
                 self.close(transaction, outcome, completion).await
             }

@@ -237,10 +237,10 @@ impl Transaction for Lent {
                 // It stays open where a constraint failed, or a reader stood in the way.
                 self.home.close().await;
                 let error = error::failed("to commit", error);
-                Err(match error.kind() {
-                    StoreErrorKind::Busy => TransactionError::GaveWay(error),
-                    _ => error.into(),
-                })
+                if error.kind() == StoreErrorKind::Busy {
+                    return Err(TransactionError::GaveWay(error));
+                }
+                Err(error.into())
             }
         }
     }

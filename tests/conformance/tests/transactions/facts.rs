@@ -22,7 +22,7 @@ async fn insert(tx: &mut Conn, line: &str) -> Result<(), sqlx::Error> {
     fingerprint = none,
     terminal = |error| matches!(error, BookError::Declined)
 )]
-async fn book(
+pub(crate) async fn book(
     #[context] runtime: &Runtime,
     line: String,
     #[context] then: Then,
@@ -144,6 +144,17 @@ pub(crate) async fn a_transaction_that_the_body_ended_is_for_a_person() {
     }
 }
 
+pub(crate) async fn a_unique_violation_is_the_handlers_own_error() {
+    let place = Place::fresh().await;
+    let (runtime, runs) = (place.runtime().await, Runs::default());
+    let answer = call(&runtime, Then::Collide, &runs).await;
+    let Err(BookError::Database(error)) = answer else { panic!("{answer:?}") };
+    assert!(error.as_database_error().unwrap().is_unique_violation());
+    assert_eq!((place.lines().await.len(), place.execution().await), (0, (State::Retryable, 0)));
+    call(&runtime, Then::Return, &runs).await.unwrap();
+    assert_eq!(place.lines().await, ["a"]);
+}
+
 pub(crate) async fn savepoints_of_the_body_are_its_own() {
     let place = Place::fresh().await;
     let (runtime, runs) = (place.runtime().await, Runs::default());
@@ -248,6 +259,7 @@ macro_rules! on_this_store {
         a_terminal_error_is_stored_and_leaves_nothing
         a_panic_leaves_nothing_and_is_a_crash
         a_transaction_that_the_body_ended_is_for_a_person
+        a_unique_violation_is_the_handlers_own_error
         savepoints_of_the_body_are_its_own
         a_savepoint_that_is_left_open_is_for_a_person
         a_zombie_writes_nothing
