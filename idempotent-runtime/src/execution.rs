@@ -59,6 +59,7 @@ struct Inner {
     own_error: AtomicBool,
     /// The body has a transaction that keeps every other write waiting.
     locks: AtomicBool,
+    in_transaction: AtomicBool,
     journal: Arc<Journal>,
     outbox: Buffer,
     halt: Mutex<Option<Halt>>,
@@ -145,6 +146,7 @@ impl Execution {
             caller,
             own_error: AtomicBool::new(false),
             locks: AtomicBool::new(false),
+            in_transaction: AtomicBool::new(false),
             journal: Journal::new(taken),
             outbox: Buffer::default(),
             halt: Mutex::new(None),
@@ -186,6 +188,16 @@ impl Execution {
         }
         let caller = self.inner.caller.as_ref();
         caller.map_or(Ok(()), |caller| caller.check_lock(runtime, what))
+    }
+
+    /// Notes that the body as a whole is in a transaction.
+    pub(crate) fn note_transaction(&self) {
+        self.inner.in_transaction.store(true, Ordering::Release);
+    }
+
+    /// Whether the body as a whole is in a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.inner.in_transaction.load(Ordering::Acquire)
     }
 
     pub(crate) fn handler(&self) -> &'static Handler {

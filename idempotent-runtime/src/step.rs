@@ -4,6 +4,7 @@ mod class;
 mod question;
 mod retry;
 mod run;
+mod transaction;
 
 use std::fmt;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::identity::ProviderKey;
 use crate::key::{KeyBuilder, KeyPart};
 use crate::protocol::StepName;
+use crate::store::TransactionConnection;
 
 pub use class::{AtMostOnce, Plain, ProviderWindow, Repeatable, Started, StepKind};
 pub use question::{Asks, AsksNobody, Found, Question};
@@ -79,6 +81,53 @@ impl<R> StepBuilder<Plain, AsksNobody, R> {
 }
 
 impl StepBuilder {
+    /// Runs the effect in a transaction of the store's database, which commits with the step's record: exactly once.
+    ///
+    /// The closure is lent the connection (`&mut PgConnection` or `&mut SqliteConnection` of sqlx; name the type); commit and
+    /// rollback are the runtime's. An `Err` rolls back and is returned. Where the database gives the transaction up in
+    /// favour of another one, the handler is released with [`Error::RolledBack`], and its next attempt runs the
+    /// step again. On SQLite the closure holds the file's write lock, so it is limited to a third of the lease.
+    ///
+    /// In a handler that is in a transaction as a whole (`#[transaction]`) there is no step in another one.
+    ///
+    /// # Errors
+    ///
+    /// What the closure returns.
+    ///
+    /// # Panics
+    ///
+    /// Outside a handler's body, and in a spawned task once its handler has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// A step that is dropped before its commit is sent is rolled back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// use idempotent_runtime::{Error, idempotent, step};
+    /// use sqlx::SqliteConnection;
+    ///
+    /// #[idempotent(key = "book:{entry}")]
+    /// async fn book(entry: String, cents: i64) -> Result<i64, Error> {
+    ///     let balance = step("book").transaction(async |tx: &mut SqliteConnection| {
+    ///         let booked = sqlx::query_scalar("INSERT INTO book (entry, cents) VALUES (?1, ?2) RETURNING cents");
+    ///         Ok::<i64, sqlx::Error>(booked.bind(&entry).bind(cents).fetch_one(&mut *tx).await?)
+    ///     });
+    ///     Ok(balance.await.unwrap_or_default())
+    /// }
+    /// # }
+    /// ```
+    pub async fn transaction<X, T, E, F>(self, effect: F) -> Result<T, E>
+    where
+        X: TransactionConnection,
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce(&mut X) -> Result<T, E>,
+    {
+        transaction::run(self, effect).await
+    }
+
     /// The effect must not happen twice: the step is noted before it starts, and one that was started is never run
     /// again blindly. `reconcile` is asked, or a person decides.
     ///

@@ -53,12 +53,22 @@ pub struct ProviderWindow {
 #[derive(Clone, Copy, Debug)]
 pub struct AtMostOnce;
 
+/// Effect and record in one commit of the store's database.
+#[derive(Clone, Copy, Debug)]
+pub struct InTransaction;
+
 impl sealed::Sealed for Plain {}
 impl sealed::Sealed for ProviderWindow {}
 impl sealed::Sealed for AtMostOnce {}
 
 impl StepKind for Plain {
     const CLASS: StepClass = StepClass::Plain;
+}
+
+impl sealed::Sealed for InTransaction {}
+
+impl StepKind for InTransaction {
+    const CLASS: StepClass = StepClass::Transaction;
 }
 
 impl StepKind for ProviderWindow {

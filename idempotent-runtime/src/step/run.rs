@@ -95,7 +95,7 @@ where
 }
 
 /// What a step does now.
-enum Next {
+pub(super) enum Next {
     /// Returns what an attempt before recorded.
     Replay(Vec<u8>),
     /// Runs under this generation.
@@ -105,16 +105,19 @@ enum Next {
 }
 
 /// A step that the body came to.
-struct This {
-    execution: Execution,
-    name: StepName,
+pub(super) struct This {
+    pub(super) execution: Execution,
+    pub(super) name: StepName,
     class: StepClass,
     asks: bool,
     window: Option<Duration>,
 }
 
 impl This {
-    async fn visit<C: StepKind, Q, R>(step: &StepBuilder<C, Q, R>, asks: bool) -> (Self, Visit) {
+    pub(super) async fn visit<C: StepKind, Q, R>(
+        step: &StepBuilder<C, Q, R>,
+        asks: bool,
+    ) -> (Self, Visit) {
         let Some(execution) = Execution::try_current() else {
             panic!(
                 "step(\"{}\") ran outside the body of an #[idempotent] handler; in a task that the body \
@@ -153,26 +156,26 @@ impl This {
     }
 
     /// What became of a try, or that there was none. No part and no value: they are the user's data.
-    fn told(&self, outcome: &'static str) {
+    pub(super) fn told(&self, outcome: &'static str) {
         let handler = self.execution.handler().name();
         metrics::step(handler, outcome);
         tracing::debug!(handler, step = self.name.step, outcome, "step");
     }
 
     /// Stops the body with our own error.
-    async fn fail<T>(&self, error: Error) -> T {
+    pub(super) async fn fail<T>(&self, error: Error) -> T {
         self.execution.stop(Halt::Failed(error)).await
     }
 
     /// Stops the body, because nobody can know what happened.
-    async fn review<T>(&self, what: &str) -> T {
+    pub(super) async fn review<T>(&self, what: &str) -> T {
         let StepName { step, part } = &self.name;
         let part = if part.is_empty() { String::new() } else { format!(" ({part})") };
         self.execution.stop(Halt::Review(format!("step `{step}`{part} {what}"))).await
     }
 
     /// What follows from the entry of an attempt before.
-    async fn next(&self, entry: Option<Step>) -> Next {
+    pub(super) async fn next(&self, entry: Option<Step>) -> Next {
         let Some(entry) = entry else {
             return Next::Run { generation: self.execution.attempt().generation };
         };
@@ -228,7 +231,7 @@ impl This {
     }
 
     /// The value that an attempt before recorded.
-    async fn replay<T: DeserializeOwned>(&self, json: &[u8]) -> T {
+    pub(super) async fn replay<T: DeserializeOwned>(&self, json: &[u8]) -> T {
         self.told("replayed");
         match decode(json) {
             Some(value) => value,
@@ -287,7 +290,7 @@ impl This {
     }
 
     /// Lets the effect begin only while the lease is sure to hold, and the provider to remember.
-    async fn check_time(&self, started_at: Option<Micros>) {
+    pub(super) async fn check_time(&self, started_at: Option<Micros>) {
         if self.execution.attempt().must_stop(self.execution.runtime().clock()).is_some() {
             // The body is being cancelled.
             return self.execution.outlive().await;
@@ -299,7 +302,7 @@ impl This {
     }
 
     /// Runs one try; fails with the time it had.
-    async fn timed<F: Future>(
+    pub(super) async fn timed<F: Future>(
         &self,
         timeout: Option<Duration>,
         future: F,
@@ -310,6 +313,20 @@ impl This {
             biased;
             output = future => Ok(output),
             () = clock.sleep_until(clock.elapsed() + timeout) => Err(timeout),
+        }
+    }
+
+    pub(super) fn step_record(&self, value: Vec<u8>, generation: u32) -> StepRecord {
+        let attempt = self.execution.attempt();
+        StepRecord {
+            id: attempt.id,
+            owner: attempt.owner,
+            token: attempt.token,
+            name: self.name.clone(),
+            class: self.class,
+            version: self.execution.handler().current_version(),
+            generation,
+            value,
         }
     }
 
@@ -326,17 +343,7 @@ impl This {
                 return self.review(&what).await;
             }
         };
-        let attempt = self.execution.attempt();
-        let record = StepRecord {
-            id: attempt.id,
-            owner: attempt.owner,
-            token: attempt.token,
-            name: self.name.clone(),
-            class: self.class,
-            version: self.execution.handler().current_version(),
-            generation,
-            value: json,
-        };
+        let record = self.step_record(json, generation);
         let execution = self.execution.clone();
         let written = runtime.in_own_task(async move {
             // The execution does not end before this has.

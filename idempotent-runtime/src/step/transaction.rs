@@ -1,0 +1,191 @@
+//! A step whose effect and record are one commit of the store's database.
+
+use std::any::type_name;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StepBuilder;
+use super::class::InTransaction;
+use super::run::{Next, This};
+use crate::error::Error;
+use crate::execution::{Execution, Running, Visit};
+use crate::outcome::encode;
+use crate::protocol::{Step, StepName, StoredResult, Written};
+use crate::store::{
+    StoreError, StoreErrorKind, Transaction, TransactionConnection, TransactionError,
+};
+
+/// How recording and committing ended.
+enum Closed {
+    Committed,
+    Fenced,
+    /// A commit was sent, no answer came, and the journal does not have it yet. Whoever writes to the execution next
+    /// waits until it has come through or not.
+    Unknown(StoreError),
+    Failed(TransactionError),
+}
+
+/// Runs a step in a transaction of its own.
+pub(super) async fn run<X, T, E, F>(step: StepBuilder, body: F) -> Result<T, E>
+where
+    X: TransactionConnection,
+    T: Serialize + DeserializeOwned,
+    F: AsyncFnOnce(&mut X) -> Result<T, E>,
+{
+    let timeout = step.timeout;
+    let step = step.with_kind(InTransaction);
+    let (this, visit) = This::visit(&step, false).await;
+    let Visit { entry, recorded_ahead, running } = visit;
+    if recorded_ahead && !entry.as_ref().is_some_and(Step::is_recorded) {
+        tokio::task::yield_now().await;
+    }
+    let generation = match this.next(entry).await {
+        Next::Replay(json) => return Ok(this.replay(&json).await),
+        Next::Run { generation } => generation,
+        Next::Ask(_) => unreachable!("a step that asks nobody was to ask"),
+    };
+    this.check_time(None).await;
+    let mut transaction = this.begin::<X>().await;
+    let limit = transaction.body_max().into_iter().chain(timeout).min();
+    let Some(connection) = transaction.connection().downcast_mut::<X>() else {
+        unreachable!("the connection's type was compared when the transaction began");
+    };
+    match this.timed(limit, body(connection)).await {
+        Ok(Ok(value)) => {
+            this.told("executed");
+            Ok(this.commit(transaction, value, generation, running).await)
+        }
+        Ok(Err(error)) => {
+            this.told("error");
+            this.roll_back(transaction).await;
+            Err(error)
+        }
+        Err(limit) => {
+            this.told("timeout");
+            this.roll_back(transaction).await;
+            this.too_long(limit).await
+        }
+    }
+}
+
+impl This {
+    /// Begins a transaction whose connection is an `X`.
+    async fn begin<X: TransactionConnection>(&self) -> Box<dyn Transaction> {
+        let step = self.name.step.clone();
+        if self.execution.is_in_transaction() {
+            let reason = "its handler is in a transaction already, which its `#[transaction]` argument leads to; \
+                          write there, without a step";
+            return self.fail(Error::StepRefused { step, reason: reason.to_owned() }).await;
+        }
+        let runtime = self.execution.runtime();
+        if runtime.store().transactions() != Some(X::DATABASE) {
+            let reason = format!(
+                "step `{step}` runs in a transaction of {}, and the store `{}` has none of those; connect to {0}, or \
+                 let the step be a plain one",
+                X::DATABASE,
+                runtime.store().name(),
+            );
+            return self.fail(Error::Unsupported { reason }).await;
+        }
+        let (store, limits) = (Arc::clone(runtime.store()), self.execution.attempt().limits);
+        let begun = runtime.in_own_task(async move { store.begin(&limits).await }).await;
+        match begun {
+            Ok(Ok(mut transaction)) if transaction.connection().is::<X>() => transaction,
+            Ok(Ok(transaction)) => {
+                self.roll_back(transaction).await;
+                let name = type_name::<X>();
+                let reason =
+                    format!("the store's transaction has another connection than `{name}`");
+                self.fail(Error::Unsupported { reason }).await
+            }
+            Ok(Err(source)) => self.fail(Error::RolledBack { source }).await,
+            Err(error) => self.fail(error).await,
+        }
+    }
+
+    /// Records the value and commits both, whatever becomes of the caller.
+    async fn commit<T>(
+        &self,
+        mut transaction: Box<dyn Transaction>,
+        value: T,
+        generation: u32,
+        running: Running,
+    ) -> T
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let json = match encode(&value, self.execution.runtime().settings().result_bytes_max) {
+            StoredResult::Json(json) => json,
+            StoredResult::Absent { reason } => {
+                self.roll_back(transaction).await;
+                let step = self.name.step.clone();
+                let reason = format!("its value cannot be recorded: {reason}");
+                return self.fail(Error::StepRefused { step, reason }).await;
+            }
+        };
+        let record = self.step_record(json, generation);
+        let execution = self.execution.clone();
+        let closing = async move {
+            // The execution does not end before this has.
+            let _running = running;
+            match transaction.record(&record).await {
+                Ok(Written::Done) => match transaction.commit().await {
+                    Ok(()) => Closed::Committed,
+                    Err(TransactionError::Store(error))
+                        if error.kind() == StoreErrorKind::Unavailable =>
+                    {
+                        is_recorded(&execution, &record.name, error).await
+                    }
+                    Err(error) => Closed::Failed(error),
+                },
+                Ok(Written::Fenced) => {
+                    transaction.rollback().await;
+                    Closed::Fenced
+                }
+                Err(error) => {
+                    transaction.rollback().await;
+                    Closed::Failed(error)
+                }
+            }
+        };
+        match self.execution.runtime().in_own_task(closing).await {
+            Ok(Closed::Committed) => value,
+            Ok(Closed::Fenced) => self.fail(Error::LeaseLost).await,
+            Ok(Closed::Unknown(source)) => self.fail(Error::Unrecorded { source }).await,
+            Ok(Closed::Failed(TransactionError::Broken { reason })) => {
+                self.review(&format!("ran in a transaction that is not the one begun: {reason}"))
+                    .await
+            }
+            Ok(Closed::Failed(
+                TransactionError::GaveWay(source) | TransactionError::Store(source),
+            )) => self.fail(Error::RolledBack { source }).await,
+            Err(error) => self.fail(error).await,
+        }
+    }
+
+    async fn roll_back(&self, transaction: Box<dyn Transaction>) {
+        let rolled_back = async move { transaction.rollback().await };
+        // Where that fails, the transaction is dropped, and its connection is closed.
+        let _ = self.execution.runtime().in_own_task(rolled_back).await;
+    }
+
+    /// Stops the body: nothing of the step is left, and the next attempt runs it again.
+    async fn too_long<T>(&self, timeout: Duration) -> T {
+        let step = self.name.step.clone();
+        self.fail(Error::StepTimeout { step, timeout }).await
+    }
+}
+
+/// What became of a commit without an answer, as the journal knows it.
+async fn is_recorded(execution: &Execution, name: &StepName, lost: StoreError) -> Closed {
+    let (runtime, id) = (execution.runtime(), execution.id());
+    let journal = runtime.store().journals(&[id]).await;
+    let recorded = |steps: &[Step]| steps.iter().any(|it| it.name == *name && it.is_recorded());
+    match journal.as_deref() {
+        Ok([steps]) if recorded(steps) => Closed::Committed,
+        Ok(_) | Err(_) => Closed::Unknown(lost),
+    }
+}
