@@ -147,7 +147,10 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
     fn execution(&self, taken: Option<Taken>) -> Execution {
         let (runtime, attempt) = (self.claim.runtime().clone(), self.claim.attempt());
         let caller = self.ambient.caller.clone();
-        Execution::new(self.request.handler, runtime, Arc::clone(attempt), taken, caller)
+        let handler = self.request.handler;
+        let execution = Execution::new(handler, runtime, Arc::clone(attempt), taken, caller);
+        execution.note_transaction();
+        execution
     }
 
     async fn begin<X: 'static>(&self) -> Result<Box<dyn Transaction>, Error> {

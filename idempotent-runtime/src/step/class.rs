@@ -55,7 +55,7 @@ pub struct AtMostOnce;
 
 /// Effect and record in one commit of the store's database.
 #[derive(Clone, Copy, Debug)]
-pub struct InTransaction;
+pub(super) struct InTransaction;
 
 impl sealed::Sealed for Plain {}
 impl sealed::Sealed for ProviderWindow {}

@@ -93,8 +93,10 @@ impl This {
         let (store, limits) = (Arc::clone(runtime.store()), self.execution.attempt().limits);
         let begun = runtime.in_own_task(async move { store.begin(&limits).await }).await;
         match begun {
-            Ok(Ok(mut transaction)) if transaction.connection().is::<X>() => transaction,
-            Ok(Ok(transaction)) => {
+            Ok(Ok(mut transaction)) => {
+                if transaction.connection().is::<X>() {
+                    return transaction;
+                }
                 self.roll_back(transaction).await;
                 let name = type_name::<X>();
                 let reason =

@@ -8,6 +8,8 @@ mod common;
 mod conflicts;
 #[path = "transactions/facts.rs"]
 mod facts;
+#[path = "transactions/steps.rs"]
+mod steps;
 
 use common::{BookError, Runs, Then, ours};
 use facts::on_this_store;

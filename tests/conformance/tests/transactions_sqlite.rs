@@ -6,6 +6,8 @@
 mod common;
 #[path = "transactions/facts.rs"]
 mod facts;
+#[path = "transactions/steps.rs"]
+mod steps;
 
 use std::time::Duration;
 
