@@ -159,7 +159,8 @@ async fn whole(
 async fn a_handler_in_a_transaction_has_no_step_in_another() {
     let place = Place::fresh().await;
     let error = ours(whole(&place.runtime().await, "a".to_owned()).await);
-    assert!(matches!(error, Error::StepRefused { .. }), "{error}");
+    // On SQLite no step at all: it would wait for the lock that the handler holds.
+    assert!(matches!(error, Error::StepRefused { .. } | Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("#[transaction]"), "{error}");
     assert_eq!(place.lines().await.len(), 0);
     place.assert_idle().await;
