@@ -6,15 +6,21 @@
 mod common;
 #[path = "transactions/conflicts.rs"]
 mod conflicts;
+#[path = "transactions/contract.rs"]
+mod contract;
 #[path = "transactions/facts.rs"]
 mod facts;
 #[path = "transactions/steps.rs"]
 mod steps;
 
+use std::sync::Arc;
+
 use common::{BookError, Runs, Then, ours};
 use facts::on_this_store;
 use idempotent_conformance::{Database, PostgresServer};
 use idempotent_runtime::protocol::State;
+use idempotent_runtime::store::Store;
+use idempotent_runtime::testing::postgres_store;
 use idempotent_runtime::{Builder, Error, Runtime, idempotent};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor as _, PgPool};
@@ -54,6 +60,13 @@ impl Place {
 
     pub(crate) async fn runtime(&self) -> Runtime {
         self.builder().connect().await.unwrap()
+    }
+
+    /// The store without a runtime.
+    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        let store = postgres_store(&self.database.url(), false).await.unwrap();
+        store.migrate().await.unwrap();
+        store
     }
 
     pub(crate) async fn lines(&self) -> Vec<String> {

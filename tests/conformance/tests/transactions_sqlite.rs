@@ -4,19 +4,23 @@
 
 #[path = "transactions/common.rs"]
 mod common;
+#[path = "transactions/contract.rs"]
+mod contract;
 #[path = "transactions/facts.rs"]
 mod facts;
 #[path = "transactions/steps.rs"]
 mod steps;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{BookError, Runs, Then, ours};
 use facts::on_this_store;
 use idempotent_conformance::sqlite::SqliteFactory;
 use idempotent_runtime::protocol::State;
-use idempotent_runtime::store::TransactionConnection;
-use idempotent_runtime::{Builder, Error, Runtime, idempotent};
+use idempotent_runtime::store::{Store, TransactionConnection};
+use idempotent_runtime::testing::sqlite_store;
+use idempotent_runtime::{Builder, Error, Runtime, SystemClock, idempotent};
 use sqlx::{Executor as _, SqlitePool};
 
 pub(crate) use sqlx::SqliteConnection as Conn;
@@ -50,6 +54,13 @@ impl Place {
 
     pub(crate) async fn runtime(&self) -> Runtime {
         self.builder().connect().await.unwrap()
+    }
+
+    /// The store without a runtime.
+    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        let store = sqlite_store(&self.0.url(), Arc::new(SystemClock::new())).await.unwrap();
+        store.migrate().await.unwrap();
+        store
     }
 
     pub(crate) async fn lines(&self) -> Vec<String> {
