@@ -102,6 +102,21 @@ impl Database {
         rows.into_iter().map(row).collect()
     }
 
+    /// Reads one number, with a key as `$1`.
+    ///
+    /// # Panics
+    ///
+    /// If it fails.
+    pub(crate) async fn number(&self, sql: &'static str, key: &str) -> i64 {
+        let number = match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => sqlx::query_scalar(sql).bind(key).fetch_one(pool).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => sqlx::query_scalar(sql).bind(key).fetch_one(pool).await,
+        };
+        number.expect("the statement runs")
+    }
+
     /// Runs one statement, with a key as `$1` and a result's bytes as `$2` where it names them.
     ///
     /// # Panics

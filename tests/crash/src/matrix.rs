@@ -5,6 +5,7 @@
 //! the table.
 
 mod cell;
+mod effect;
 mod process;
 mod trap;
 
@@ -26,22 +27,89 @@ pub enum Class {
     AtMostOnce,
     /// Never repeated, and the outside can be asked.
     Reconciled,
+    /// A write of the database, committed with the handler's outcome.
+    Transaction,
+    /// A write of the database, committed with a step's record.
+    TransactionStep,
+    /// A message, committed with the handler's outcome, and delivered by a relay to a receiver that keeps its ids.
+    Outbox,
 }
 
 impl Class {
     /// Every class.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::ProviderWindow,
         Self::ProviderForgot,
         Self::Plain,
         Self::AtMostOnce,
         Self::Reconciled,
+        Self::Transaction,
+        Self::TransactionStep,
+        Self::Outbox,
     ];
 
-    /// Whether it is noted before it starts.
+    /// Whether its effect is a write of the store's own database.
     #[must_use]
-    pub fn is_started(self) -> bool {
-        self != Self::Plain
+    pub fn is_transaction(self) -> bool {
+        matches!(self, Self::Transaction | Self::TransactionStep)
+    }
+
+    /// The points that a call comes to, in their order.
+    #[must_use]
+    pub fn points(self) -> &'static [Point] {
+        match self {
+            Self::ProviderWindow | Self::ProviderForgot | Self::AtMostOnce | Self::Reconciled => &[
+                Point::BeforeClaim,
+                Point::AfterClaim,
+                Point::BeforeStart,
+                Point::AfterStart,
+                Point::BeforeEffect,
+                Point::AfterEffect,
+                Point::BeforeRecord,
+                Point::AfterRecord,
+                Point::BeforeCompletion,
+                Point::AfterCompletion,
+            ],
+            Self::Plain => &[
+                Point::BeforeClaim,
+                Point::AfterClaim,
+                Point::BeforeEffect,
+                Point::AfterEffect,
+                Point::BeforeRecord,
+                Point::AfterRecord,
+                Point::BeforeCompletion,
+                Point::AfterCompletion,
+            ],
+            Self::Transaction => &[
+                Point::BeforeClaim,
+                Point::AfterClaim,
+                Point::BeforeEffect,
+                Point::AfterEffect,
+                Point::BeforeCompletion,
+                Point::BeforeCommit,
+                Point::AfterCompletion,
+            ],
+            Self::TransactionStep => &[
+                Point::BeforeClaim,
+                Point::AfterClaim,
+                Point::BeforeEffect,
+                Point::AfterEffect,
+                Point::BeforeRecord,
+                Point::BeforeCommit,
+                Point::AfterRecord,
+                Point::BeforeCompletion,
+                Point::AfterCompletion,
+            ],
+            Self::Outbox => &[
+                Point::BeforeClaim,
+                Point::AfterClaim,
+                Point::BeforeCompletion,
+                Point::AfterCompletion,
+                Point::BeforeDelivery,
+                Point::AfterDelivery,
+                Point::AfterAcknowledgement,
+            ],
+        }
     }
 }
 
@@ -62,28 +130,20 @@ pub enum Point {
     AfterEffect,
     /// Its record is about to be sent.
     BeforeRecord,
+    /// What was written in a transaction is about to be committed.
+    BeforeCommit,
     /// It is recorded.
     AfterRecord,
     /// The completion is about to be sent.
     BeforeCompletion,
     /// It is stored, and the caller does not know.
     AfterCompletion,
-}
-
-impl Point {
-    /// Every point, in the order of a call.
-    pub const ALL: [Self; 10] = [
-        Self::BeforeClaim,
-        Self::AfterClaim,
-        Self::BeforeStart,
-        Self::AfterStart,
-        Self::BeforeEffect,
-        Self::AfterEffect,
-        Self::BeforeRecord,
-        Self::AfterRecord,
-        Self::BeforeCompletion,
-        Self::AfterCompletion,
-    ];
+    /// The relay is about to deliver.
+    BeforeDelivery,
+    /// It has delivered, and is about to say so.
+    AfterDelivery,
+    /// It has said so.
+    AfterAcknowledgement,
 }
 
 /// How the process falls.

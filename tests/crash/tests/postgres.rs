@@ -98,5 +98,5 @@ fn twenty_handlers_share_two_connections() {
 
 #[test]
 fn every_cell_of_the_fault_matrix_ends_as_the_table_says() {
-    on_postgres(|scratch, url| matrix::run(scratch, |_| url.to_owned()));
+    on_postgres(|scratch, url| matrix::run(scratch, false, |_| url.to_owned()));
 }

@@ -91,7 +91,7 @@ fn every_cell_of_the_fault_matrix_ends_as_the_table_says() {
     let _alone = loops::alone();
     let scratch = Scratch::fresh("matrix");
     // A frozen process may hold the lock of its file, so each cell has its own.
-    matrix::run(&scratch, |cell| {
+    matrix::run(&scratch, true, |cell| {
         format!("sqlite://{}", scratch.join(&format!("{}.db", cell.name())).display())
     });
 }

@@ -9,10 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use tokio::sync::Mutex;
 
-use super::process::{Answered, Job, requests};
+use super::effect::{COUNT, CREATE, requests};
+use super::process::{Answered, Job};
 use super::trap::AT_THE_POINT;
 use super::{Class, Fall, Point};
+use crate::database::Database;
 
 /// How often others come after the process that fell.
 const CALLS_MAX: u32 = 100;
@@ -31,7 +34,7 @@ pub struct Cell {
 /// What the table says of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// How often the effect happens; for a provider that honours keys, by its count.
+    /// How often the effect happens; for a receiver that honours keys, by its count.
     pub effects: RangeInclusive<usize>,
     /// Whether it ends with a person.
     pub review: bool,
@@ -40,7 +43,7 @@ pub struct Expected {
 /// What came of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The keys that were sent, one for each request.
+    /// The keys that were sent, one for each request; of an effect in the database, the operation for each row.
     pub requests: Vec<String>,
     /// How those who came after were answered in the end.
     pub answered: Answered,
@@ -51,16 +54,25 @@ pub struct Seen {
 }
 
 impl Cell {
-    /// Every cell: the points that the class comes to, each way to fall.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Class::ALL.into_iter().flat_map(|class| {
-            let reached = move |point: &Point| {
-                class.is_started() || !matches!(point, Point::BeforeStart | Point::AfterStart)
-            };
-            Point::ALL.into_iter().filter(reached).flat_map(move |point| {
+    /// Every cell: the points that the class comes to, each way to fall. A process that freezes inside of a
+    /// transaction is left out where it holds up everybody until it is woken (`one_writer`).
+    pub fn all(one_writer: bool) -> impl Iterator<Item = Self> {
+        let classes = Class::ALL.into_iter();
+        let cells = classes.flat_map(|class| {
+            class.points().iter().flat_map(move |&point| {
                 [Fall::Dies, Fall::Freezes].map(|fall| Self { class, point, fall })
             })
-        })
+        });
+        cells.filter(move |cell| !(one_writer && cell.freezes_in_a_transaction()))
+    }
+
+    fn freezes_in_a_transaction(&self) -> bool {
+        let inside = match self.class {
+            Class::Transaction => Point::BeforeEffect..=Point::BeforeCompletion,
+            _ => Point::BeforeEffect..=Point::BeforeCommit,
+        };
+        let inside = inside.contains(&self.point) || self.point == Point::BeforeCommit;
+        self.class.is_transaction() && self.fall == Fall::Freezes && inside
     }
 
     /// Its operation's name.
@@ -82,7 +94,10 @@ impl Cell {
         let happened = self.point >= Point::AfterEffect;
         match (self.class, self.fall) {
             // The provider tells the second request from the first.
-            (Class::ProviderWindow, _) => once,
+            (
+                Class::ProviderWindow | Class::Transaction | Class::TransactionStep | Class::Outbox,
+                _,
+            ) => once,
             // The record says that it began, and the provider may say nothing any more.
             (Class::ProviderForgot | Class::AtMostOnce, Fall::Dies) => {
                 review(if happened { 1..=1 } else { 0..=0 })
@@ -114,6 +129,8 @@ impl Cell {
         let operation = self.name();
         let effects = directory.join(&operation);
         let job = Job { url: url.to_owned(), operation, effects, class, falls: None };
+        let tokio = tokio::runtime::Runtime::new().expect("a tokio runtime starts");
+        let database = class.is_transaction().then(|| tokio.block_on(with_table(url)));
         let mut fallen = Process::start(binary, &Job { falls: Some((point, fall)), ..job.clone() });
         match fall {
             Fall::Dies => fallen.await_death(),
@@ -122,7 +139,11 @@ impl Cell {
         let answered = self.answered(binary, &job);
         let woken = (fall == Fall::Freezes).then(|| fallen.wake());
         let next = Process::start(binary, &job).answer();
-        Seen { requests: requests(&job.effects), answered, woken, next }
+        let requests = match database {
+            None => requests(&job.effects),
+            Some(database) => tokio.block_on(rows(&database, &job.operation)),
+        };
+        Seen { requests, answered, woken, next }
     }
 
     /// Calls until somebody is answered for good.
@@ -142,7 +163,8 @@ impl Cell {
     pub fn judge(&self, seen: &Seen) -> Option<String> {
         let expected = self.expected();
         let keys: HashSet<&String> = seen.requests.iter().collect();
-        let honours = matches!(self.class, Class::ProviderWindow | Class::ProviderForgot);
+        let honours =
+            matches!(self.class, Class::ProviderWindow | Class::ProviderForgot | Class::Outbox);
         let effects = if honours { keys.len() } else { seen.requests.len() };
         let wrong = |what: &str| Some(format!("{self:?}: {what}, expected {expected:?}: {seen:?}"));
         if !expected.effects.contains(&effects) {
@@ -160,17 +182,38 @@ impl Cell {
         if !same {
             return wrong("the next call was answered otherwise");
         }
+        let answered_like_all = match self.class {
+            Class::Outbox => self.point >= Point::AfterCompletion,
+            _ => self.point == Point::AfterCompletion,
+        };
         match seen.woken {
-            // It had not claimed yet, or had completed: it is answered like everybody.
+            None | Some(Answered::Lost) => None,
+            // It had not claimed yet, or had completed.
             Some(Answered::Done { .. })
-                if matches!(self.point, Point::BeforeClaim | Point::AfterCompletion) =>
+                if self.point == Point::BeforeClaim || answered_like_all =>
             {
                 None
             }
-            Some(Answered::Lost) | None => None,
+            // The server had closed its session, and its transaction with it.
+            Some(Answered::Later(_)) if self.class.is_transaction() => None,
             Some(_) => wrong("the woken process was told something else"),
         }
     }
+}
+
+/// The database, with the table that handlers write to in their transactions.
+async fn with_table(url: &str) -> Database {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let url = if url.starts_with("sqlite:") { format!("{url}?mode=rwc") } else { url.to_owned() };
+    let database = Database::connect(&url).await;
+    database.execute(CREATE, None, None).await;
+    database
+}
+
+async fn rows(database: &Database, operation: &str) -> Vec<String> {
+    let rows = database.number(COUNT, operation).await;
+    vec![operation.to_owned(); usize::try_from(rows).expect("a count is not negative")]
 }
 
 /// A process, and what it says.

@@ -1,16 +1,13 @@
 //! One process: calls the handler once, and says what it was told.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use idempotent_runtime::{
-    Effect, Error, ErrorKind, Found, ProviderKey, Runtime, idempotent, observe, step,
-};
+use idempotent_runtime::{Error, ErrorKind, Runtime, observe};
 use serde::{Deserialize, Serialize};
 
+use super::effect::{self, Failed, Outside};
 use super::trap::{Trap, Trapped};
 use super::{Class, Fall, Point};
 use crate::worker;
@@ -48,59 +45,6 @@ pub enum Answered {
     Lost,
 }
 
-/// The outside: a file that keeps what was done, with the keys that were sent.
-#[derive(Clone, Debug)]
-struct Outside {
-    effects: PathBuf,
-    trap: Arc<Trap>,
-}
-
-impl Outside {
-    /// Does it, as often as it is called.
-    fn act(&self, effect: &Effect) -> Result<u32, Error> {
-        self.trap.comes_to(Point::BeforeEffect);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.effects)
-            .expect("the file of effects opens");
-        writeln!(file, "{}", effect.provider_key()).expect("the effect is written down");
-        file.sync_data().expect("the effect is on disk");
-        self.trap.comes_to(Point::AfterEffect);
-        Ok(42)
-    }
-
-    fn happened(&self, key: ProviderKey) -> bool {
-        let Ok(file) = File::open(&self.effects) else { return false };
-        BufReader::new(file).lines().map_while(Result::ok).any(|line| line == *key)
-    }
-}
-
-#[idempotent(key = "operation:{operation}", lease = "1500ms", max_runtime = "3s")]
-async fn handler(
-    operation: String,
-    #[context] class: Class,
-    #[context] outside: Outside,
-) -> Result<u32, Error> {
-    let act = async |effect: Effect| outside.act(&effect);
-    let effect = step("effect");
-    match class {
-        Class::Plain => effect.run(act).await,
-        Class::ProviderWindow => effect.provider_window(Duration::from_mins(1)).run(act).await,
-        Class::ProviderForgot => {
-            effect.provider_window(Duration::from_millis(1_200)).run(act).await
-        }
-        Class::AtMostOnce => effect.at_most_once().run(act).await,
-        Class::Reconciled => {
-            let ask = async |key| {
-                let happened = outside.happened(key);
-                Ok(if happened { Found::Happened(42) } else { Found::DidNotHappen })
-            };
-            effect.at_most_once().reconcile(ask).run(act).await
-        }
-    }
-}
-
 /// The process's `main`.
 ///
 /// # Panics
@@ -124,6 +68,7 @@ async fn call(job: Job) -> Answered {
     let Job { url, operation, effects, class, falls } = job;
     let trap = Trap::new(falls);
     let store = Trapped { store: worker::open(&url).await, trap: Arc::clone(&trap) };
+    let name = store.store.name();
     let runtime = Runtime::builder(worker::NAMESPACE)
         .store(store)
         .reaper(false)
@@ -131,11 +76,14 @@ async fn call(job: Job) -> Answered {
         .await
         .expect("it connects");
     let outside = Outside { effects, trap };
-    let seen = observe(runtime.scope(handler(operation, class, outside))).await;
+    let called = effect::call(&runtime, name, operation, class, outside);
+    let seen = observe(runtime.scope(called)).await;
     let replayed = seen.answer == Some(idempotent_runtime::Answer::Replayed);
     match seen.output {
         Ok(value) => Answered::Done { value, replayed },
-        Err(error) => told(&error),
+        Err(Failed::Idempotent(error)) => told(&error),
+        // A statement in a transaction that the server gave up, or whose session it closed.
+        Err(Failed::Database(_)) => Answered::Later(1),
     }
 }
 
@@ -150,10 +98,4 @@ fn told(error: &Error) -> Answered {
         Some(after) => Answered::Later(u64::try_from(after.as_millis()).unwrap_or(1)),
         None => panic!("nobody expects {error}"),
     }
-}
-
-/// The keys that were sent to the outside, one for each request.
-pub(super) fn requests(effects: &Path) -> Vec<String> {
-    let Ok(file) = File::open(effects) else { return Vec::new() };
-    BufReader::new(file).lines().map_while(Result::ok).collect()
 }

@@ -1,16 +1,21 @@
 //! Falls at a chosen point.
 
+use std::any::Any;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Limits, Release, Renewal, Renewed, Settled,
-    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Claim, Claimed, Completion, DeliveryEnd, ExecutionId, Limits, MessageClaim, MessageDecision,
+    MessageId, MessageListing, MessageRecord, MessageRenewal, MessagesClaimed, Release, Renewal,
+    Renewed, Settled, Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver,
+    TopicCount, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction, TransactionError,
+    Wakeups,
 };
 
 use super::{Fall, Point};
@@ -52,6 +57,52 @@ fn freeze() {
     output.flush().expect("the test listens");
     let told = std::io::stdin().read_line(&mut String::new());
     assert_ne!(told.expect("the test talks"), 0, "the test has gone");
+}
+
+/// A transaction with the trap around what ends it.
+struct TrappedTransaction {
+    transaction: Box<dyn Transaction>,
+    trap: Arc<Trap>,
+    /// The point behind its commit.
+    after: Point,
+}
+
+#[async_trait]
+impl Transaction for TrappedTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self.transaction.connection()
+    }
+
+    fn body_max(&self) -> Option<Duration> {
+        self.transaction.body_max()
+    }
+
+    async fn gave_way(&mut self) -> bool {
+        self.transaction.gave_way().await
+    }
+
+    async fn complete(&mut self, completion: &Completion) -> Result<Written, TransactionError> {
+        self.trap.comes_to(Point::BeforeCompletion);
+        self.after = Point::AfterCompletion;
+        self.transaction.complete(completion).await
+    }
+
+    async fn record(&mut self, record: &StepRecord) -> Result<Written, TransactionError> {
+        self.trap.comes_to(Point::BeforeRecord);
+        self.after = Point::AfterRecord;
+        self.transaction.record(record).await
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), TransactionError> {
+        self.trap.comes_to(Point::BeforeCommit);
+        let committed = self.transaction.commit().await;
+        self.trap.comes_to(self.after);
+        committed
+    }
+
+    async fn rollback(self: Box<Self>) {
+        self.transaction.rollback().await;
+    }
 }
 
 /// A store with the trap around its writes.
@@ -161,7 +212,7 @@ impl Store for Trapped {
     }
 
     fn messages(&self) -> &dyn Messages {
-        self.store.messages()
+        self
     }
 
     fn transactions(&self) -> Option<&'static str> {
@@ -169,10 +220,68 @@ impl Store for Trapped {
     }
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
-        self.store.begin(limits).await
+        let transaction = self.store.begin(limits).await?;
+        let (trap, after) = (Arc::clone(&self.trap), Point::AfterCompletion);
+        Ok(Box::new(TrappedTransaction { transaction, trap, after }))
     }
 
     async fn close(&self) {
         self.store.close().await;
+    }
+}
+
+#[async_trait]
+impl Messages for Trapped {
+    async fn claim_messages(
+        &self,
+        claims: &[MessageClaim],
+    ) -> Result<Vec<MessagesClaimed>, StoreError> {
+        self.store.messages().claim_messages(claims).await
+    }
+
+    async fn renew_messages(
+        &self,
+        renewals: &[MessageRenewal],
+    ) -> Result<Vec<Renewed>, StoreError> {
+        self.store.messages().renew_messages(renewals).await
+    }
+
+    async fn end_deliveries(&self, ends: &[DeliveryEnd]) -> Result<Vec<Written>, StoreError> {
+        let answer = self.store.messages().end_deliveries(ends).await;
+        self.trap.comes_to(Point::AfterAcknowledgement);
+        answer
+    }
+
+    async fn decide_messages(
+        &self,
+        decisions: &[MessageDecision],
+    ) -> Result<Vec<Settled>, StoreError> {
+        self.store.messages().decide_messages(decisions).await
+    }
+
+    async fn read_messages(
+        &self,
+        ids: &[MessageId],
+    ) -> Result<Vec<Option<MessageRecord>>, StoreError> {
+        self.store.messages().read_messages(ids).await
+    }
+
+    async fn list_messages(
+        &self,
+        listing: &MessageListing,
+    ) -> Result<Vec<MessageRecord>, StoreError> {
+        self.store.messages().list_messages(listing).await
+    }
+
+    async fn count_messages(&self, namespace: &str) -> Result<Vec<TopicCount>, StoreError> {
+        self.store.messages().count_messages(namespace).await
+    }
+
+    async fn purge_messages(&self, retain_ms: u64, rows_max: u32) -> Result<u64, StoreError> {
+        self.store.messages().purge_messages(retain_ms, rows_max).await
+    }
+
+    async fn wakeups(&self, namespace: &str) -> Result<Option<Box<dyn Wakeups>>, StoreError> {
+        self.store.messages().wakeups(namespace).await
     }
 }

@@ -11,12 +11,12 @@ use idempotent_crash::matrix::Cell;
 const SIDE_BY_SIDE: usize = 8;
 
 /// Runs every cell. `url` names the database of one; each has an operation of its own.
-pub(crate) fn run(scratch: &Scratch, url: impl Fn(&Cell) -> String + Sync) {
+pub(crate) fn run(scratch: &Scratch, one_writer: bool, url: impl Fn(&Cell) -> String + Sync) {
     let binary = Path::new(env!("CARGO_BIN_EXE_matrix-process"));
-    let cells = Mutex::new(Cell::all());
+    let cells = Mutex::new(Cell::all(one_writer));
     let wrong = Mutex::new(Vec::new());
-    let count = Cell::all().count();
-    assert!(count >= 90, "{count} cells");
+    let count = Cell::all(one_writer).count();
+    assert!(count >= 130, "{count} cells");
     let next = || cells.lock().unwrap().next();
     thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
