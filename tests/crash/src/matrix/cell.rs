@@ -152,6 +152,8 @@ impl Cell {
             match Process::start(binary, job).answer() {
                 // Whoever owns it has that long.
                 Answered::Later(ms) => thread::sleep(Duration::from_millis(ms.min(1_000))),
+                // It waited for the row that a frozen transaction holds, for longer than its lease.
+                Answered::Lost => {}
                 answered => return answered,
             }
         }
