@@ -121,11 +121,11 @@ impl MessageBuilder<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageRefused`] as said at [`send`](crate::outbox::send), and for an ordering key or a header that is not as said here.
+    /// [`Error::MessageRefused`] as said at [`outbox::send`](send()), and for an ordering key or a header that is not as said here.
     ///
     /// # Panics
     ///
-    /// As [`send`](crate::outbox::send).
+    /// As [`outbox::send`](send()).
     #[expect(
         clippy::panic_in_result_fn,
         reason = "a send outside a handler is a mistake in the code"

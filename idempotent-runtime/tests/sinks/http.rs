@@ -115,9 +115,9 @@ async fn at_most_once_sends_again_what_reached_nobody_and_nothing_else() {
 
 #[tokio::test]
 async fn a_wrong_url_or_secret_is_refused() {
-    let setting = |error| match error {
-        Error::Config { setting, .. } => setting,
-        other => panic!("{other:?}"),
+    let setting = |error| {
+        let Error::Config { setting, .. } = error else { panic!("{error:?}") };
+        setting
     };
     assert_eq!(setting(HttpSink::new("ftp://127.0.0.1/").unwrap_err()), "url");
     assert_eq!(setting(HttpSink::new("nowhere").unwrap_err()), "url");

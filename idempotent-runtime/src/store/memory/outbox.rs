@@ -80,6 +80,9 @@ impl Outbox {
         let mut writes = Vec::new();
         let mut held_back = HashSet::new();
         for place in &self.undelivered {
+            if writes.len() >= rows_max && !claim.again {
+                break;
+            }
             let Some(message) = self.messages.get(place) else { continue };
             if message.namespace != claim.namespace || message.topic != claim.topic {
                 continue;

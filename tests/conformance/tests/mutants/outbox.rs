@@ -10,7 +10,7 @@ use idempotent_runtime::protocol::{
 };
 use idempotent_runtime::store::{Messages, StoreError, Wakeups};
 
-use crate::reference::Reference;
+use crate::reference::{MessageTransition, Reference};
 
 impl Reference {
     /// Completes, and appends what was sent with each that is written.
@@ -53,7 +53,7 @@ impl Reference {
         &self,
         requests: &[R],
         id: fn(&R) -> MessageId,
-        transition: fn(Option<&MessageRecord>, &R, Micros) -> (Option<MessageRecord>, A),
+        transition: MessageTransition<R, A>,
     ) -> Result<Vec<A>, StoreError> {
         let _open = self.rows()?;
         let mut outbox = self.outbox.lock().expect("no rule panics");

@@ -24,7 +24,8 @@ type Transition<R, A> = fn(Option<&Record>, &R, Micros) -> (Option<Record>, A);
 type StepTransition<R, A> =
     fn(Option<&Record>, Option<&Step>, &R, Micros) -> (Option<StepWrite>, A);
 
-type MessageTransition<R, A> = fn(Option<&MessageRecord>, &R, Micros) -> (Option<MessageRecord>, A);
+pub(super) type MessageTransition<R, A> =
+    fn(Option<&MessageRecord>, &R, Micros) -> (Option<MessageRecord>, A);
 type TakeOverTransition =
     fn(Option<&Record>, &[Step], &TakeOver, Micros) -> (Option<Record>, TakenOver);
 type SettleStepTransition = fn(
