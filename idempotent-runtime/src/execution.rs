@@ -277,7 +277,7 @@ impl Execution {
 /// The idempotency key to send to a provider from a handler with a single call outside.
 ///
 /// 36 ASCII characters, the same on every attempt of this execution, and the same as that of `step(name)`; another
-/// `name` gives another key. A handler that makes two calls outside runs each in a [`step`](crate::step).
+/// `name` gives another key. A handler that makes two calls outside runs each in a [`step`](crate::step()).
 ///
 /// # Panics
 ///
