@@ -14,6 +14,8 @@
 //! The key is the **business date from the payload**, not today's: a job that is late by an hour must not become
 //! another report.
 
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
