@@ -23,3 +23,32 @@ fn each_webhook_is_filed_once_and_no_forged_one() {
     assert!(said.contains("52 webhooks, delivered 3 times each: 52 filed"), "{said}");
     assert!(said.contains("401: 52"), "{said}");
 }
+
+#[test]
+fn a_charge_is_made_once_and_its_receipt_arrives_wherever_the_process_dies() {
+    let said = run(env!("CARGO_BIN_EXE_payment"));
+    let rows: Vec<&str> = said.lines().skip(1).collect();
+    let (usual, outbox) = rows.split_last().expect("a row of the usual form");
+    assert_eq!(outbox.len(), 7, "{said}");
+    for row in outbox {
+        let [requests, charges, mails, ids] = counted(row);
+        assert_eq!((charges, ids), (1, 1), "{said}");
+        assert!(requests >= if row.starts_with("after the charge,") { 2 } else { 1 }, "{said}");
+        assert!(mails >= if row.starts_with("after the delivery,") { 2 } else { 1 }, "{said}");
+    }
+    let usual = usual.strip_suffix("the usual form").expect("it is marked");
+    assert_eq!(counted(usual), [1, 1, 0, 0], "{said}");
+}
+
+/// The numbers that end a row.
+fn counted<const N: usize>(row: &str) -> [usize; N] {
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let numbers = words.last_chunk::<N>().expect("as many columns");
+    numbers.map(|number| number.parse().expect("a number"))
+}
+
+#[test]
+fn each_order_has_one_invoice() {
+    let said = run(env!("CARGO_BIN_EXE_invoice"));
+    assert!(said.contains("20 orders, 8 workers, 160 calls: 20 invoices"), "{said}");
+}
