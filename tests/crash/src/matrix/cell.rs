@@ -67,12 +67,15 @@ impl Cell {
     }
 
     fn freezes_in_a_transaction(&self) -> bool {
-        let inside = match self.class {
-            Class::Transaction => Point::BeforeEffect..=Point::BeforeCompletion,
-            _ => Point::BeforeEffect..=Point::BeforeCommit,
+        // The record of a step, or the outcome of the handler.
+        let last = if self.class == Class::Transaction {
+            Point::BeforeCompletion
+        } else {
+            Point::BeforeRecord
         };
-        let inside = inside.contains(&self.point) || self.point == Point::BeforeCommit;
-        self.class.is_transaction() && self.fall == Fall::Freezes && inside
+        let inside = (Point::BeforeEffect..=last).contains(&self.point);
+        let frozen = self.class.is_transaction() && self.fall == Fall::Freezes;
+        frozen && (inside || self.point == Point::BeforeCommit)
     }
 
     /// Its operation's name.
@@ -154,7 +157,7 @@ impl Cell {
                 Answered::Later(ms) => thread::sleep(Duration::from_millis(ms.min(1_000))),
                 // It waited for the row that a frozen transaction holds, for longer than its lease.
                 Answered::Lost => {}
-                answered => return answered,
+                answered @ (Answered::Done { .. } | Answered::Review) => return answered,
             }
         }
         panic!("{self:?}: the key stays blocked")
@@ -184,10 +187,8 @@ impl Cell {
         if !same {
             return wrong("the next call was answered otherwise");
         }
-        let answered_like_all = match self.class {
-            Class::Outbox => self.point >= Point::AfterCompletion,
-            _ => self.point == Point::AfterCompletion,
-        };
+        let relays = self.class == Class::Outbox && self.point > Point::AfterCompletion;
+        let answered_like_all = relays || self.point == Point::AfterCompletion;
         match seen.woken {
             None | Some(Answered::Lost) => None,
             // It had not claimed yet, or had completed.

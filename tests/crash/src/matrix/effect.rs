@@ -24,13 +24,14 @@ pub(super) const COUNT: &str = "SELECT count(*) FROM effect WHERE operation = $1
 /// The handlers' error.
 #[derive(Debug)]
 pub(super) enum Failed {
-    Database(sqlx::Error),
+    /// A statement failed.
+    Database,
     Idempotent(Error),
 }
 
 impl From<sqlx::Error> for Failed {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
+    fn from(_: sqlx::Error) -> Self {
+        Self::Database
     }
 }
 
@@ -97,7 +98,16 @@ pub(super) async fn call(
             deliver(runtime, &topic, outside).await?;
             Ok(value)
         }
-        _ => steps(operation, class, outside).await,
+        (
+            Class::ProviderWindow
+            | Class::ProviderForgot
+            | Class::Plain
+            | Class::AtMostOnce
+            | Class::Reconciled
+            | Class::Transaction
+            | Class::TransactionStep,
+            _,
+        ) => steps(operation, class, outside).await,
     }
 }
 

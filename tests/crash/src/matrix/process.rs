@@ -83,7 +83,7 @@ async fn call(job: Job) -> Answered {
         Ok(value) => Answered::Done { value, replayed },
         Err(Failed::Idempotent(error)) => told(&error),
         // A statement in a transaction that the server gave up, or whose session it closed.
-        Err(Failed::Database(_)) => Answered::Later(1),
+        Err(Failed::Database) => Answered::Later(1),
     }
 }
 
