@@ -27,7 +27,7 @@ use crate::store::StoreError;
 
 use task::{deliver, in_task};
 
-pub use transaction::Held;
+pub use transaction::{Cause, CauseOfAny, CauseOfBox, CauseOfError, Held};
 
 /// How long a waiting duplicate lets pass between two looks at an execution that another process owns.
 const POLL_FIRST: Duration = Duration::from_millis(20);

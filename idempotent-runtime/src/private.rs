@@ -5,7 +5,9 @@ pub use inventory;
 pub use crate::handler::{Handler, Registration};
 
 pub use crate::argument::{Again, IntoTask, Payload, again, into_task, returned};
-pub use crate::execute::{Call, Held, call, call_plain};
+pub use crate::execute::{
+    Call, Cause, CauseOfAny, CauseOfBox, CauseOfError, Held, call, call_plain,
+};
 pub use crate::key::{
     FloatInKey, InstantInKey, KeyBuilder, KeyPart, KeyWriter, ListInKey, NumberAsInstant,
     OptionInKey, separate,

@@ -27,6 +27,7 @@ pub use messages::{Messages, Wakeups};
 pub use sql::TransactionPool;
 #[doc(hidden)]
 pub use transaction::database;
+pub(crate) use transaction::gave_way;
 pub use transaction::{Transaction, TransactionConnection, TransactionError};
 
 use crate::protocol::{

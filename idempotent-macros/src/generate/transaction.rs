@@ -31,7 +31,7 @@ use crate::spec::{Lent, Parameter, Spec};
 //                 #[allow(unreachable_code)]
 //                 __idempotent_outcome
 //             }
-//         })
+//         }, |outcome| (&&&__private::Cause(outcome)).gave_way())
 //         .await
 pub(super) fn run(spec: &Spec, lent: &Lent) -> TokenStream {
     let Body::Block(_, tokens) = &spec.function.body else {
@@ -53,11 +53,30 @@ pub(super) fn run(spec: &Spec, lent: &Lent) -> TokenStream {
     let call = call(spec);
     let held = held(span);
     let (ty, connection) = (private(span, "Held"), &lent.connection);
+    let cause = cause(span);
     // A future that is not `Send` is reported at the user's `async`.
     let run = quote_spanned! {span=>
-        #call.transaction(move |mut #held: #ty<#connection>| { #again async move { #inside } }).await
+        #call.transaction(
+            move |mut #held: #ty<#connection>| { #again async move { #inside } },
+            #cause,
+        )
+        .await
     };
     quote!(#clones #run)
+}
+
+/// Looks into the outcome. Two of the three traits go unused, so rustc must see that all of it is ours.
+fn cause(span: Span) -> TokenStream {
+    let span = Span::mixed_site().located_at(span);
+    let cause = private(span, "Cause");
+    quote_spanned! {span=>
+        |outcome| {
+            use ::idempotent_runtime::__private::{
+                CauseOfAny as _, CauseOfBox as _, CauseOfError as _,
+            };
+            (&&&#cause(outcome)).gave_way()
+        }
+    }
 }
 
 fn held(span: Span) -> Ident {

@@ -2,6 +2,7 @@
 //!
 //! claim → begin → body → (roll back, and settle as any other end | complete and commit | again).
 
+mod cause;
 mod held;
 mod lost;
 mod round;
@@ -26,6 +27,7 @@ use crate::outcome::Codec;
 use crate::protocol::{ReleaseTo, StoredResult};
 use crate::store::{StoreError, StoreErrorKind, Transaction};
 
+pub use cause::{Cause, CauseOfAny, CauseOfBox, CauseOfError};
 pub use held::Held;
 use held::Slot;
 use round::Round;
@@ -37,12 +39,12 @@ const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl<R: Send + 'static> Call<R> {
     /// Answers the call; the body, if it is to run, runs in a task of its own and inside of a transaction. Where that
-    /// loses to another one, the body runs again.
+    /// loses to another one, the body runs again; `cause` says of an outcome whether it did, if it can.
     ///
     /// # Cancel safety
     ///
     /// As [`finish`](Self::finish).
-    pub async fn transaction<X, F, Fut>(self, body: F) -> R
+    pub async fn transaction<X, F, Fut>(self, body: F, cause: fn(&R) -> Option<bool>) -> R
     where
         X: Send + 'static,
         F: Fn(Held<X>) -> Fut + Send + 'static,
@@ -54,13 +56,18 @@ impl<R: Send + 'static> Call<R> {
             Admitted::Run(run) => run,
         };
         let runtime = run.claim.runtime().clone();
-        let driven = Box::pin(drive(run, Arc::clone(&codec), body));
+        let driven = Box::pin(drive(run, Arc::clone(&codec), body, cause));
         in_task(&runtime, codec.as_ref(), driven).await
     }
 }
 
 /// Runs the body until its transaction is committed or has to be given up, and says what the caller gets.
-async fn drive<R, X, F, Fut>(run: Box<Run>, codec: Arc<dyn Codec<R>>, body: F) -> Driven<R>
+async fn drive<R, X, F, Fut>(
+    run: Box<Run>,
+    codec: Arc<dyn Codec<R>>,
+    body: F,
+    cause: fn(&R) -> Option<bool>,
+) -> Driven<R>
 where
     R: Send + 'static,
     X: Send + 'static,
@@ -70,7 +77,7 @@ where
     let attempt = Arc::clone(run.claim.attempt());
     let clock = run.claim.runtime().shared_clock();
     let began = clock.elapsed();
-    let driving = Driving::new(*run, codec.as_ref());
+    let driving = Driving::new(*run, codec.as_ref(), cause);
     let (ended_as, driven) = Box::pin(driving.drive(body)).instrument(span(&attempt)).await;
     let ran = clock.elapsed().saturating_sub(began);
     metrics::attempt(attempt.handler, ended_as, ran);
@@ -84,6 +91,7 @@ struct Driving<'a, R> {
     request: Arc<Request>,
     ambient: Ambient,
     codec: &'a dyn Codec<R>,
+    cause: fn(&R) -> Option<bool>,
     rounds: u32,
     /// A commit was sent whose answer is not known: it may still come through.
     unsure: bool,
@@ -96,9 +104,9 @@ enum Next<'a, R> {
 }
 
 impl<'a, R: Send + 'static> Driving<'a, R> {
-    fn new(run: Run, codec: &'a dyn Codec<R>) -> Self {
+    fn new(run: Run, codec: &'a dyn Codec<R>, cause: fn(&R) -> Option<bool>) -> Self {
         let Run { claim, request, ambient } = run;
-        Self { claim, request, ambient, codec, rounds: 0, unsure: false }
+        Self { claim, request, ambient, codec, cause, rounds: 0, unsure: false }
     }
 
     async fn drive<X, F, Fut>(mut self, body: F) -> (&'static str, Driven<R>)

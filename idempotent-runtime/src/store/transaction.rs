@@ -1,6 +1,7 @@
 //! A transaction of the store's database, whose connection a handler's body is lent.
 
 use std::any::Any;
+use std::error::Error as StdError;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,8 +47,8 @@ pub trait Transaction: Send {
     /// The longest that a body may keep it open, where it stands in the way of every other write.
     fn body_max(&self) -> Option<Duration>;
 
-    /// Asked after the body failed: whether the database gave the transaction up and it is to run again. A store that
-    /// cannot tell a conflict with another transaction from an error of a statement says yes to both.
+    /// Asked after the body failed with an error in which no driver's is found: whether the database gave the transaction
+    /// up and it is to run again. A store that cannot tell a conflict from an error of a statement says yes to both.
     async fn gave_way(&mut self) -> bool;
 
     /// Stores the outcome.
@@ -99,4 +100,36 @@ pub enum TransactionError {
 #[must_use]
 pub const fn database<X: TransactionConnection>() -> &'static str {
     X::DATABASE
+}
+
+/// Whether a driver's error, found in an error or behind it, says that the database gave the transaction up in favour of
+/// another one: a serialization failure or a deadlock.
+pub(crate) fn gave_way(error: &(dyn StdError + 'static)) -> Option<bool> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let found = sqlstate(error);
+        if found.is_some() {
+            return found;
+        }
+        next = error.source();
+    }
+    None
+}
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+fn sqlstate(error: &(dyn StdError + 'static)) -> Option<bool> {
+    use sqlx::error::DatabaseError;
+
+    let conflicts =
+        |error: &dyn DatabaseError| matches!(error.code().as_deref(), Some("40001" | "40P01"));
+    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+        return Some(error.as_database_error().is_some_and(conflicts));
+    }
+    // An error that forwards its source hides the driver's own behind this.
+    error.downcast_ref::<Box<dyn DatabaseError>>().map(|error| conflicts(&**error))
+}
+
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+fn sqlstate(_: &(dyn StdError + 'static)) -> Option<bool> {
+    None
 }

@@ -24,7 +24,7 @@ where
 {
     let declined = terminal(|error: &AppError| matches!(error, AppError::Declined));
     let operation = operation(runtime, &BOOK, "k", &());
-    call::<Result<T, AppError>>(operation, Some(declined)).transaction(body).await
+    call::<Result<T, AppError>>(operation, Some(declined)).transaction(body, |_| None).await
 }
 
 /// A body that writes one line with the number of its run, and returns that number.
@@ -150,6 +150,40 @@ async fn an_error_that_hides_a_lost_transaction_runs_again() {
     };
     assert_eq!(book(&runtime, body).await.unwrap(), 2);
     assert_eq!(store.lines(), ["line 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_database_gave_up_is_no_terminal_error() {
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    let noted = runs.clone();
+    let body = move |mut held: Held<Book>| {
+        let run = noted.note();
+        held.connection().pending.push(format!("line {run}"));
+        std::future::ready(if run < 3 { Err(AppError::Declined) } else { Ok(run) })
+    };
+    let declined = terminal(|error: &AppError| matches!(error, AppError::Declined));
+    let operation = operation(&runtime, &BOOK, "k", &());
+    let lost: fn(&Result<u32, AppError>) -> Option<bool> = |outcome| Some(outcome.is_err());
+    let answer = call::<Result<u32, AppError>>(operation, Some(declined)).transaction(body, lost);
+    assert_eq!(answer.await.unwrap(), 3);
+    assert_eq!(store.lines(), ["line 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_names_another_cause_is_returned_at_once() {
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    let noted = runs.clone();
+    let body = move |mut held: Held<Book>| {
+        noted.note();
+        held.connection().gave_way = true;
+        std::future::ready(Err::<u32, _>(AppError::Unlucky))
+    };
+    let operation = operation(&runtime, &BOOK, "k", &());
+    let answer = call::<Result<u32, AppError>>(operation, None).transaction(body, |_| Some(false));
+    assert!(matches!(answer.await, Err(AppError::Unlucky)));
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

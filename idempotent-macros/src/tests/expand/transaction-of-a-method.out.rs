@@ -39,42 +39,51 @@ impl Service {
                     ::idempotent_runtime::__private::terminal(BookError::is_final),
                 ),
             )
-            .transaction(move |
-                mut __idempotent_held: ::idempotent_runtime::__private::Held<
-                    SqliteConnection,
-                >|
-            {
-                let __idempotent_owned_self = ::idempotent_runtime::__private::into_task(
-                    &__idempotent_owned_self,
-                );
-                let __idempotent_argument_1 = ::idempotent_runtime::__private::again(
-                    &__idempotent_argument_1,
-                );
-                let __idempotent_owned_note = ::idempotent_runtime::__private::into_task::<
-                    str,
-                    _,
-                >(::core::borrow::Borrow::borrow(&__idempotent_owned_note));
-                async move {
-                    #[allow(unused_mut)]
-                    let mut tx: &mut SqliteConnection = __idempotent_held.connection();
-                    let __idempotent_self = &__idempotent_owned_self;
-                    let Order { id, .. } = __idempotent_argument_1;
-                    let _ = &id;
-                    let note: &str = ::core::borrow::Borrow::borrow(
-                        &__idempotent_owned_note,
+            .transaction(
+                move |
+                    mut __idempotent_held: ::idempotent_runtime::__private::Held<
+                        SqliteConnection,
+                    >|
+                {
+                    let __idempotent_owned_self = ::idempotent_runtime::__private::into_task(
+                        &__idempotent_owned_self,
                     );
-                    let _ = &note;
-                    if false {
-                        return ::idempotent_runtime::__private::returned::<
-                            Result<u64, BookError>,
-                        >();
+                    let __idempotent_argument_1 = ::idempotent_runtime::__private::again(
+                        &__idempotent_argument_1,
+                    );
+                    let __idempotent_owned_note = ::idempotent_runtime::__private::into_task::<
+                        str,
+                        _,
+                    >(::core::borrow::Borrow::borrow(&__idempotent_owned_note));
+                    async move {
+                        #[allow(unused_mut)]
+                        let mut tx: &mut SqliteConnection = __idempotent_held
+                            .connection();
+                        let __idempotent_self = &__idempotent_owned_self;
+                        let Order { id, .. } = __idempotent_argument_1;
+                        let _ = &id;
+                        let note: &str = ::core::borrow::Borrow::borrow(
+                            &__idempotent_owned_note,
+                        );
+                        let _ = &note;
+                        if false {
+                            return ::idempotent_runtime::__private::returned::<
+                                Result<u64, BookError>,
+                            >();
+                        }
+                        let __idempotent_outcome: Result<u64, BookError> = {
+                            __idempotent_self.insert(tx, id, note).await
+                        };
+                        #[allow(unreachable_code)] __idempotent_outcome
                     }
-                    let __idempotent_outcome: Result<u64, BookError> = {
-                        __idempotent_self.insert(tx, id, note).await
+                },
+                |outcome| {
+                    use ::idempotent_runtime::__private::{
+                        CauseOfAny as _, CauseOfBox as _, CauseOfError as _,
                     };
-                    #[allow(unreachable_code)] __idempotent_outcome
-                }
-            })
+                    (&&&::idempotent_runtime::__private::Cause(outcome)).gave_way()
+                },
+            )
             .await
     }
     async fn shared(
@@ -108,32 +117,40 @@ impl Service {
         ::idempotent_runtime::__private::call_plain::<
             Result<u64, BookError>,
         >(__idempotent_operation)
-            .transaction(move |
-                mut __idempotent_held: ::idempotent_runtime::__private::Held<
-                    SqliteConnection,
-                >|
-            {
-                let mut __idempotent_self = ::idempotent_runtime::__private::again(
-                    &self,
-                );
-                #[allow(unused_variables)]
-                let id = ::idempotent_runtime::__private::again(&id);
-                #[cfg(feature = "rates")]
-                #[allow(unused_variables)]
-                let rate = ::idempotent_runtime::__private::again(&rate);
-                async move {
-                    let tx: &mut SqliteConnection = __idempotent_held.connection();
-                    if false {
-                        return ::idempotent_runtime::__private::returned::<
-                            Result<u64, BookError>,
-                        >();
+            .transaction(
+                move |
+                    mut __idempotent_held: ::idempotent_runtime::__private::Held<
+                        SqliteConnection,
+                    >|
+                {
+                    let mut __idempotent_self = ::idempotent_runtime::__private::again(
+                        &self,
+                    );
+                    #[allow(unused_variables)]
+                    let id = ::idempotent_runtime::__private::again(&id);
+                    #[cfg(feature = "rates")]
+                    #[allow(unused_variables)]
+                    let rate = ::idempotent_runtime::__private::again(&rate);
+                    async move {
+                        let tx: &mut SqliteConnection = __idempotent_held.connection();
+                        if false {
+                            return ::idempotent_runtime::__private::returned::<
+                                Result<u64, BookError>,
+                            >();
+                        }
+                        let __idempotent_outcome: Result<u64, BookError> = {
+                            __idempotent_self.insert(tx, id, rate).await
+                        };
+                        #[allow(unreachable_code)] __idempotent_outcome
                     }
-                    let __idempotent_outcome: Result<u64, BookError> = {
-                        __idempotent_self.insert(tx, id, rate).await
+                },
+                |outcome| {
+                    use ::idempotent_runtime::__private::{
+                        CauseOfAny as _, CauseOfBox as _, CauseOfError as _,
                     };
-                    #[allow(unreachable_code)] __idempotent_outcome
-                }
-            })
+                    (&&&::idempotent_runtime::__private::Cause(outcome)).gave_way()
+                },
+            )
             .await
     }
 }

@@ -28,26 +28,36 @@ async fn book(
     ::idempotent_runtime::__private::call_plain::<
         Result<u64, BookError>,
     >(__idempotent_operation)
-        .transaction(move |
-            mut __idempotent_held: ::idempotent_runtime::__private::Held<PgConnection>|
-        {
-            #[allow(unused_variables)]
-            let order = ::idempotent_runtime::__private::again(&order);
-            #[allow(unused_variables)]
-            let mut lines = ::idempotent_runtime::__private::again(&lines);
-            async move {
-                let tx: &mut PgConnection = __idempotent_held.connection();
-                if false {
-                    return ::idempotent_runtime::__private::returned::<
-                        Result<u64, BookError>,
-                    >();
+        .transaction(
+            move |
+                mut __idempotent_held: ::idempotent_runtime::__private::Held<
+                    PgConnection,
+                >|
+            {
+                #[allow(unused_variables)]
+                let order = ::idempotent_runtime::__private::again(&order);
+                #[allow(unused_variables)]
+                let mut lines = ::idempotent_runtime::__private::again(&lines);
+                async move {
+                    let tx: &mut PgConnection = __idempotent_held.connection();
+                    if false {
+                        return ::idempotent_runtime::__private::returned::<
+                            Result<u64, BookError>,
+                        >();
+                    }
+                    let __idempotent_outcome: Result<u64, BookError> = {
+                        lines.sort();
+                        insert(tx, &order, lines).await
+                    };
+                    #[allow(unreachable_code)] __idempotent_outcome
                 }
-                let __idempotent_outcome: Result<u64, BookError> = {
-                    lines.sort();
-                    insert(tx, &order, lines).await
+            },
+            |outcome| {
+                use ::idempotent_runtime::__private::{
+                    CauseOfAny as _, CauseOfBox as _, CauseOfError as _,
                 };
-                #[allow(unreachable_code)] __idempotent_outcome
-            }
-        })
+                (&&&::idempotent_runtime::__private::Cause(outcome)).gave_way()
+            },
+        )
         .await
 }

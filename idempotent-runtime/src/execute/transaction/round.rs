@@ -99,18 +99,32 @@ impl<R: Send + 'static> Driving<'_, R> {
                 let completion = Completion { id, owner, token, failed: false, result, messages };
                 self.close(transaction, outcome, completion).await
             }
-            Ok(Verdict::Retry) if self.rounds < ROUNDS_MAX => {
-                self.failed(transaction, outcome).await
+            // What the server gave up is no terminal error, whatever the handler's says.
+            Ok(verdict) if self.rounds < ROUNDS_MAX => {
+                let known = (self.cause)(&outcome);
+                let ask = known.is_none() && matches!(verdict, Verdict::Retry);
+                if known == Some(true) || ask {
+                    return self.failed(transaction, outcome, known).await;
+                }
+                self.rolled_back(transaction, Ended::Returned(outcome)).await
             }
             Ok(_) => self.rolled_back(transaction, Ended::Returned(outcome)).await,
             Err(panic) => self.rolled_back(transaction, Ended::Panicked(panic)).await,
         }
     }
 
-    /// The body returned an error that is not terminal: its own, or that of a transaction that the database gave up.
-    async fn failed(&self, mut transaction: Box<dyn Transaction>, outcome: R) -> Round<R> {
+    /// The body returned its own error, or that of a transaction that the database gave up.
+    async fn failed(
+        &self,
+        mut transaction: Box<dyn Transaction>,
+        outcome: R,
+        known: Option<bool>,
+    ) -> Round<R> {
         let asked = async move {
-            let gave_way = transaction.gave_way().await;
+            let gave_way = match known {
+                Some(known) => known,
+                None => transaction.gave_way().await,
+            };
             transaction.rollback().await;
             gave_way
         };

@@ -151,6 +151,8 @@ pub(crate) async fn a_unique_violation_is_the_handlers_own_error() {
     let Err(BookError::Database(error)) = answer else { panic!("{answer:?}") };
     assert!(error.as_database_error().unwrap().is_unique_violation());
     assert_eq!((place.lines().await.len(), place.execution().await), (0, (State::Retryable, 0)));
+    // It says what it is, so nothing is tried again for it.
+    assert_eq!(runs.count(), 1);
     call(&runtime, Then::Return, &runs).await.unwrap();
     assert_eq!(place.lines().await, ["a"]);
 }
