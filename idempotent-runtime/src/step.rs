@@ -125,7 +125,7 @@ impl StepBuilder {
         T: Serialize + DeserializeOwned,
         F: AsyncFnOnce(&mut X) -> Result<T, E>,
     {
-        transaction::run(self, effect).await
+        Box::pin(transaction::run(self, effect)).await
     }
 
     /// The effect must not happen twice: the step is noted before it starts, and one that was started is never run
@@ -238,7 +238,8 @@ where
         Fut: Future<Output = Result<T, E>>,
     {
         let mut effect = Some(effect);
-        run(self, |now| effect.take().map(|effect| effect(now))).await
+        // Boxed, so that a handler with many steps is not larger for each of them.
+        Box::pin(run(self, |now| effect.take().map(|effect| effect(now)))).await
     }
 }
 
@@ -267,7 +268,7 @@ where
         F: FnMut(Effect) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        run(self, |now| Some(effect(now))).await
+        Box::pin(run(self, |now| Some(effect(now)))).await
     }
 }
 

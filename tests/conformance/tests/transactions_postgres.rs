@@ -38,7 +38,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) async fn fresh() -> Self {
         let database = PostgresServer::shared().fresh_database().unwrap();
-        let pool = PgPoolOptions::new().max_connections(1).connect(&database.url()).await.unwrap();
+        let pool = PgPoolOptions::new().max_connections(1).connect(database.url()).await.unwrap();
         let create = "CREATE TABLE ledger (line text PRIMARY KEY);
                       CREATE TABLE account (name text PRIMARY KEY, amount bigint NOT NULL);
                       INSERT INTO account VALUES ('a', 0), ('b', 0)";
@@ -64,7 +64,7 @@ impl Place {
 
     /// The store without a runtime.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
-        let store = postgres_store(&self.database.url(), false).await.unwrap();
+        let store = postgres_store(self.database.url(), false).await.unwrap();
         store.migrate().await.unwrap();
         store
     }
@@ -109,9 +109,19 @@ async fn spoil(
     insert().execute(&mut *tx).await?;
     match then {
         Then::Swallow => drop(insert().execute(&mut *tx).await.unwrap_err()),
-        Then::Collide => drop(insert().execute(&mut *tx).await?),
-        Then::Run(statement) => drop(tx.execute(sqlx::AssertSqlSafe(statement)).await?),
-        _ => {}
+        Then::Collide => {
+            insert().execute(&mut *tx).await?;
+        }
+        Then::Run(statement) => {
+            tx.execute(sqlx::AssertSqlSafe(statement)).await?;
+        }
+        Then::Return
+        | Then::Fail
+        | Then::Decline
+        | Then::Panic
+        | Then::Nest
+        | Then::Forget
+        | Then::Lose => {}
     }
     Ok(())
 }

@@ -73,7 +73,8 @@ async fn both_count_once(how: Clash) -> i64 {
         tokio::spawn(async move { clash(&runtime, me, how, both, runs).await })
     };
     let (a, b) = tokio::join!(call("a", &runs[0]), call("b", &runs[1]));
-    (a.unwrap().unwrap(), b.unwrap().unwrap());
+    a.unwrap().unwrap();
+    b.unwrap().unwrap();
     let (a, b) = (runs[0].count(), runs[1].count());
     assert!(a + b >= 3, "{how:?}: they met without a conflict: {a} and {b} runs");
     assert_eq!(place.lines().await, ["a", "b"]);

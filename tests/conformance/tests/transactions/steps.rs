@@ -51,7 +51,9 @@ async fn post(
             Inside::Return => {}
             Inside::Fail => return Err(BookError::Unlucky),
             Inside::Panic => panic!("planned"),
-            Inside::Commit => drop(sqlx::raw_sql("COMMIT").execute(&mut *tx).await?),
+            Inside::Commit => {
+                sqlx::raw_sql("COMMIT").execute(&mut *tx).await?;
+            }
             Inside::Wait => {
                 desk.entered.notify_one();
                 std::future::pending::<()>().await;
