@@ -26,6 +26,7 @@ async fn charge(payment: &Payment, bank: &mut Bank) -> Result<Receipt, ChargeErr
                     Result<Receipt, ChargeError>,
                 >();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: Result<Receipt, ChargeError> = {
                 bank.charge(payment).await
             };

@@ -57,6 +57,7 @@ async fn charge(
                     Result<Receipt, ChargeError>,
                 >();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: Result<Receipt, ChargeError> = {
                 Ok(payment.receipt())
             };

@@ -28,6 +28,7 @@ pub async fn charge(payment: Payment, bank: Bank) -> Result<Receipt, ChargeError
                     Result<Receipt, ChargeError>,
                 >();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: Result<Receipt, ChargeError> = {
                 bank.charge(&payment).await
             };

@@ -34,6 +34,7 @@ where
                     Result<u64, ChargeError>,
                 >();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: Result<u64, ChargeError> = {
                 Ok(note.as_ref().len())
             };

@@ -29,6 +29,7 @@ impl Service {
                         Result<Receipt, ChargeError>,
                     >();
                 }
+                #[allow(clippy::diverging_sub_expression)]
                 let __idempotent_outcome: Result<Receipt, ChargeError> = {
                     self.bank.charge(&payment).await
                 };

@@ -49,6 +49,7 @@ impl Service {
                         Result<Receipt, ChargeError>,
                     >();
                 }
+                #[allow(clippy::diverging_sub_expression)]
                 let __idempotent_outcome: Result<Receipt, ChargeError> = {
                     note = note.trim();
                     __idempotent_self

@@ -22,6 +22,7 @@ async fn charge(id: u64) {
             if false {
                 return ::idempotent_runtime::__private::returned::<()>();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: () = {};
             #[allow(unreachable_code)] __idempotent_outcome
         })

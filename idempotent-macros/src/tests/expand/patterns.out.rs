@@ -57,6 +57,7 @@ async fn charge(
                     Result<u64, ChargeError>,
                 >();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: Result<u64, ChargeError> = {
                 amount += second + id;
                 Ok(amount)

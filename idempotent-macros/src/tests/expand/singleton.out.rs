@@ -21,6 +21,7 @@ async fn nightly(date: Date) -> Result<(), Error> {
             if false {
                 return ::idempotent_runtime::__private::returned::<Result<(), Error>>();
             }
+            #[allow(clippy::diverging_sub_expression)]
             let __idempotent_outcome: Result<(), Error> = { run(date).await };
             #[allow(unreachable_code)] __idempotent_outcome
         })

@@ -71,6 +71,7 @@ impl Service {
                                 Result<u64, BookError>,
                             >();
                         }
+                        #[allow(clippy::diverging_sub_expression)]
                         let __idempotent_outcome: Result<u64, BookError> = {
                             __idempotent_self.insert(tx, id, note).await
                         };
@@ -138,6 +139,7 @@ impl Service {
                                 Result<u64, BookError>,
                             >();
                         }
+                        #[allow(clippy::diverging_sub_expression)]
                         let __idempotent_outcome: Result<u64, BookError> = {
                             __idempotent_self.insert(tx, id, rate).await
                         };

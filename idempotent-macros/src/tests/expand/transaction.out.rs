@@ -45,6 +45,7 @@ async fn book(
                             Result<u64, BookError>,
                         >();
                     }
+                    #[allow(clippy::diverging_sub_expression)]
                     let __idempotent_outcome: Result<u64, BookError> = {
                         lines.sort();
                         insert(tx, &order, lines).await
