@@ -73,8 +73,7 @@ use proc_macro::TokenStream;
 /// # Ok::<(), ChargeError>(()) }).await?; Ok(()) }
 /// ```
 ///
-/// The function stays a function: its name, visibility, generics, documentation and attributes are
-/// kept, and it is called as before.
+/// The function stays a function: its name, visibility, generics, documentation and attributes are kept.
 ///
 /// # Arguments
 ///
@@ -98,15 +97,13 @@ use proc_macro::TokenStream;
 /// | `runtime` | an expression, `self.runtime` | the innermost `scope`, else the installed one |
 /// | `tenant` | an expression that is a [`KeyPart`], `payment.merchant` | none |
 ///
-/// Durations are whole numbers with the units `ms`, `s`, `m`, `h` and `d`, the larger first:
-/// `"1h30m"`.
+/// Durations are whole numbers with the units `ms`, `s`, `m`, `h` and `d`, the larger first: `"1h30m"`.
 ///
 /// # The key
 ///
 /// A key is text with placeholders: `"charge:{payment.order_id}"`. A placeholder is an argument, a
-/// field (`{payment.order_id}`), a tuple index (`{line.0}`), a call without arguments
-/// (`{order.id()}`), or a field of `self` (`{self.tenant}`). A name that a pattern binds works too.
-/// Braces are written `{{` and `}}`.
+/// field (`{payment.order_id}`), a tuple index (`{line.0}`), a call without arguments (`{order.id()}`), or a
+/// field of `self` (`{self.tenant}`). A name that a pattern binds works too. Braces are written `{{` and `}}`.
 ///
 /// What a placeholder names is a [`KeyPart`]: an integer, `bool`, `char`, a string, a `Uuid`, a
 /// calendar date, an [`OperationKey`], or a type of yours that derives it. Floats, options, lists
