@@ -4,14 +4,15 @@ use std::slice;
 use std::sync::Arc;
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::claim::only;
 use crate::error::Error;
 use crate::handler::{Policy, handlers};
 use crate::identity::execution_id;
 use crate::protocol::{
-    Claim, Claimed, Completion, Decision, Granted, Identity, Owner, StoredResult, TakeOver,
-    TakenOver, Target, Token, Written, decide,
+    Claim, Claimed, Completion, Decision, ExecutionId, Granted, Identity, Owner, StoredResult,
+    TakeOver, TakenOver, Target, Token, Written, decide,
 };
 use crate::runtime::Runtime;
 use crate::store::{Store, StoreError};
@@ -81,17 +82,18 @@ impl Runtime {
         result: &T,
     ) -> Result<bool, Error> {
         let json = self.review().encode(result)?;
+        let id = execution_id(self.namespace(), tenant, handler, key);
         let known = handlers().find(|known| known.name() == handler);
         let settings = self.settings();
         let claim = Claim {
-            id: execution_id(self.namespace(), tenant, handler, key),
+            id,
             identity: Identity {
                 namespace: self.namespace().to_owned(),
                 tenant: tenant.to_owned(),
                 handler: handler.to_owned(),
                 key: settings.key_text.stored(key.to_owned()),
             },
-            owner: Owner(uuid::Uuid::new_v4().into_bytes()),
+            owner: owner(&id, &json),
             version: known.map_or(1, |known| known.current_version()),
             limits: settings.defaults.limits(known.map_or(&Policy::default(), |it| it.policy())),
             fingerprint: None,
@@ -116,6 +118,15 @@ async fn backfill(store: &dyn Store, claim: Claim, json: Vec<u8>) -> Result<bool
     Ok(written == Written::Done)
 }
 
+/// The same for the same result, so that a backfill that failed between its claim and its completion is finished by the
+/// next one, and not taken for an attempt in flight.
+fn owner(id: &ExecutionId, json: &[u8]) -> Owner {
+    let hash = Sha256::new_with_prefix(b"backfill").chain_update(id.0).chain_update(json);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    Owner(bytes)
+}
+
 /// Becomes the owner, also of what an earlier backfill or an attempt left behind.
 async fn own(store: &dyn Store, claim: &Claim) -> Result<Option<Token>, StoreError> {
     let seen = match only(store.claim(slice::from_ref(claim)).await?)? {
@@ -123,8 +134,14 @@ async fn own(store: &dyn Store, claim: &Claim) -> Result<Option<Token>, StoreErr
         Claimed::TooOld => return Ok(None),
         Claimed::Found(seen) => seen,
     };
-    if decide(&seen, claim.owner) != Decision::TakeOver {
-        return Ok(None);
+    match decide(&seen, claim.owner) {
+        Decision::TakeOver => {}
+        Decision::Own { token } => return Ok(Some(token)),
+        Decision::Replay { .. }
+        | Decision::InFlight { .. }
+        | Decision::NotDue { .. }
+        | Decision::Exhausted
+        | Decision::NeedsReview { .. } => return Ok(None),
     }
     let take_over = TakeOver {
         id: claim.id,

@@ -10,7 +10,7 @@ use idempotent_runtime::{Error, ExecutionStatus, Runtime, provider_key, step};
 use tokio::sync::Notify;
 
 use crate::support::{
-    Answer, AppError, Faulty, PLAIN, ours, run, run_abandon, run_terminal, runtime_on, store,
+    Answer, AppError, Fault, Faulty, PLAIN, ours, run, run_abandon, run_terminal, runtime_on, store,
 };
 
 static FRAGILE: Handler = Handler::new("fragile", "engine", "{key}").max_crashes(1);
@@ -252,6 +252,25 @@ async fn what_an_older_table_remembered_is_answered_and_not_run() {
     assert!(runtime.backfill("plain", "failed", &9_u8).await.unwrap());
     let answer = run::<u8, _, _>(&runtime, &PLAIN, "failed", &(), async { panic!("ran") }).await;
     assert_eq!(answer.unwrap(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backfill_that_failed_half_way_is_finished_by_the_next() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    for (call, fault) in
+        [("claim", Fault::AckLost), ("complete", Fault::Away), ("complete", Fault::AckLost)]
+    {
+        let key = format!("{call}-{fault:?}");
+        store.fail(call, fault, 1);
+        let failed = runtime.backfill("plain", &key, &7_u8).await.unwrap_err();
+        assert!(matches!(failed, Error::Store { .. }), "{failed}");
+        // "Call it again after an error."
+        runtime.backfill("plain", &key, &7_u8).await.unwrap();
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        let ran = async { panic!("an operation that was backfilled ran") };
+        assert_eq!(run::<u8, _, _>(&runtime, &PLAIN, &key, &(), ran).await.unwrap(), 7);
+    }
 }
 
 #[tokio::test(start_paused = true)]
