@@ -61,7 +61,10 @@ impl Effect {
     /// The effect whose closure is running in this task, if one is.
     #[must_use]
     pub fn current() -> Option<Self> {
-        CURRENT.try_with(Self::clone).ok()
+        let effect = CURRENT.try_with(Self::clone).ok()?;
+        // A handler that the step calls has effects of its own.
+        let is_of = |execution: &Execution| execution.is(&effect.shared.execution);
+        Execution::try_current().is_none_or(|execution| is_of(&execution)).then_some(effect)
     }
 
     /// The idempotency key to send to the provider: 36 ASCII characters, the same on every try and every attempt. It
@@ -98,7 +101,6 @@ impl Effect {
     }
 
     /// The step's name, without its part.
-    #[cfg(feature = "reqwest")]
     pub(crate) fn step(&self) -> &str {
         &self.shared.name.step
     }

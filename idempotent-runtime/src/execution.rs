@@ -23,6 +23,15 @@ pub(crate) use journal::{Journal, Refused, Running, STEPS_MAX, Visit};
 
 tokio::task_local! {
     static CURRENT: Execution;
+    static STEP: Around;
+}
+
+/// The step whose closure is running, where that is given no effect.
+struct Around {
+    execution: Execution,
+    step: String,
+    /// Its transaction keeps every other write waiting.
+    locks: bool,
 }
 
 /// The running execution of a handler, to be handed to the tasks that its body spawns.
@@ -120,6 +129,27 @@ impl Execution {
         CURRENT.scope(self, future)
     }
 
+    /// Runs the closure of a step that is given no effect; with `locks` in a transaction that keeps every other write of the store waiting.
+    pub(crate) fn scope_step<F: Future>(
+        self,
+        step: String,
+        locks: bool,
+        future: F,
+    ) -> impl Future<Output = F::Output> {
+        STEP.scope(Around { execution: self, step, locks }, future)
+    }
+
+    /// The step of this execution whose closure is running in this task, if one is that is given no effect.
+    pub(crate) fn step_around(&self) -> Option<String> {
+        let around = |it: &Around| it.execution.is(self).then(|| it.step.clone());
+        STEP.try_with(around).ok().flatten()
+    }
+
+    /// Whether both are the same run of a body.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Its id: 16 bytes, shown as 32 hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> ExecutionId {
@@ -176,8 +206,19 @@ impl Execution {
         self.inner.locks.store(true, Ordering::Release);
     }
 
-    /// Refuses what would wait for a transaction that this body, or one that called it, has on this runtime.
+    /// Refuses what would wait for a transaction that this body, a step around it, or a body that called it, has on
+    /// this runtime.
     pub(crate) fn check_lock(&self, runtime: &Runtime, what: &str) -> Result<(), Error> {
+        let locking =
+            |it: &Around| (it.locks && it.execution.runtime().is(runtime)).then(|| it.step.clone());
+        if let Ok(Some(step)) = STEP.try_with(locking) {
+            let reason = format!(
+                "{what} would wait for the write lock of `{}`, which the transaction of step `{step}` around it \
+                 holds; take it out of the step",
+                runtime.store().name()
+            );
+            return Err(Error::Unsupported { reason });
+        }
         if self.inner.locks.load(Ordering::Acquire) && self.runtime().is(runtime) {
             let (handler, store) = (self.handler().name(), runtime.store().name());
             let reason = format!(

@@ -14,6 +14,7 @@ mod smtp;
 use serde::Serialize;
 use std::time::Duration;
 
+use crate::effect::Effect;
 use crate::error::Error;
 use crate::execution::Execution;
 use crate::policy::ms;
@@ -39,7 +40,8 @@ pub use crate::protocol::{MessageId, TopicCount};
 /// # Errors
 ///
 /// [`Error::MessageRefused`] if the topic is not 1 to 128 letters, digits and `._:/-`, the body does not encode as
-/// JSON or has more than `max_result_bytes`, or the execution has sent 1,000 messages already.
+/// JSON or has more than `max_result_bytes`, or the execution has sent 1,000 messages already; and in a step, which
+/// is not run again once it is recorded and would not send it again: send behind it.
 ///
 /// # Panics
 ///
@@ -139,7 +141,14 @@ impl MessageBuilder<'_> {
             );
         };
         let bytes_max = execution.runtime().settings().result_bytes_max;
-        let sent = self.checked(bytes_max).and_then(|unsent| execution.outbox().push(unsent));
+        let effect = Effect::current().map(|effect| effect.step().to_owned());
+        let sent = match effect.or_else(|| execution.step_around()) {
+            Some(step) => Err(format!(
+                "step `{step}` sends it, which is not run again once it is recorded, and the message would be \
+                 lost with the attempt; send it behind the step"
+            )),
+            None => self.checked(bytes_max).and_then(|unsent| execution.outbox().push(unsent)),
+        };
         sent.map_err(|reason| {
             execution.note_own_error();
             Error::MessageRefused { topic: topic.to_owned(), reason }

@@ -47,7 +47,8 @@ struct Moment {
 pub(crate) struct Visit {
     /// Its entry, from an attempt before.
     pub(crate) entry: Option<Step>,
-    /// Whether other entries have a value that this attempt has not come to yet.
+    /// Whether others go first: entries with a value, and an earlier one if this one has one too, that this attempt
+    /// has not come to yet.
     pub(crate) recorded_ahead: bool,
     /// Keeps the execution from ending.
     pub(crate) running: Running,
@@ -71,6 +72,15 @@ pub(crate) struct Running(Arc<Journal>);
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.send_modify(|running| *running -= 1);
+    }
+}
+
+impl Known {
+    /// Whether an entry that this attempt has not come to yet was recorded before `step` was.
+    fn is_before(&self, step: &Step) -> bool {
+        let ahead = |it: &&Step| it.is_recorded() && it.done_at < step.done_at;
+        let mut ahead = self.entries.values().filter(ahead);
+        ahead.any(|it| it.done_at.is_some() && !self.visited.contains(&it.name))
     }
 }
 
@@ -104,12 +114,14 @@ impl Journal {
         }
         known.visited.insert(name.clone());
         let entry = known.entries.get(name).cloned();
-        if entry.as_ref().is_some_and(|step| step.state == StepState::Recorded) {
+        let mut recorded_ahead = known.recorded_ahead > 0;
+        if let Some(step) = entry.as_ref().filter(|step| step.is_recorded()) {
             known.recorded_ahead = known.recorded_ahead.saturating_sub(1);
+            recorded_ahead = known.recorded_ahead > 0 && known.is_before(step);
         }
         self.running.send_modify(|running| *running += 1);
         let running = Running(Arc::clone(self));
-        Ok(Visit { entry, recorded_ahead: known.recorded_ahead > 0, running })
+        Ok(Visit { entry, recorded_ahead, running })
     }
 
     /// Takes in that a step was started.

@@ -42,8 +42,9 @@ where
     let (this, visit) = This::visit(&step, Q::ASKS).await;
     let Visit { entry, recorded_ahead, running } = visit;
     let StepBuilder { question, retries, timeout, .. } = step;
-    // What was recorded goes first, so that a race is won again by whoever won it.
-    if recorded_ahead && !entry.as_ref().is_some_and(Step::is_recorded) {
+    // What was recorded goes first, and what was recorded earlier before the rest, so that a race is won again by
+    // whoever won it.
+    if recorded_ahead {
         tokio::task::yield_now().await;
     }
     let generation = match this.next(entry).await {
@@ -227,7 +228,9 @@ impl This {
         if alive_ms > 0 {
             return self.execution.stop(Halt::Wait(Duration::from_millis(alive_ms))).await;
         }
-        question.ask(self.execution.provider_key(&self.name)).await
+        let asking = question.ask(self.execution.provider_key(&self.name));
+        // Boxed: it is rarely asked, and every step's future would be larger for it.
+        Box::pin(self.scope(false, asking)).await
     }
 
     /// The value that an attempt before recorded.
@@ -299,6 +302,15 @@ impl This {
         if age_ms.is_some_and(|age| !self.inside_window(age)) {
             self.review("was tried for longer than the provider remembers its key").await
         }
+    }
+
+    /// Runs what the user wrote into the step and is given no effect; `locks` as at [`Execution::scope_step`].
+    pub(super) fn scope<F: Future>(
+        &self,
+        locks: bool,
+        future: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        self.execution.clone().scope_step(self.name.step.clone(), locks, future)
     }
 
     /// Runs one try; fails with the time it had.

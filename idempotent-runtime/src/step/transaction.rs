@@ -39,7 +39,7 @@ where
     let step = step.with_kind(InTransaction);
     let (this, visit) = This::visit(&step, false).await;
     let Visit { entry, recorded_ahead, running } = visit;
-    if recorded_ahead && !entry.as_ref().is_some_and(Step::is_recorded) {
+    if recorded_ahead {
         tokio::task::yield_now().await;
     }
     let generation = match this.next(entry).await {
@@ -49,11 +49,12 @@ where
     };
     this.check_time(None).await;
     let mut transaction = this.begin::<X>().await;
-    let limit = transaction.body_max().into_iter().chain(timeout).min();
+    let body_max = transaction.body_max();
+    let limit = body_max.into_iter().chain(timeout).min();
     let Some(connection) = transaction.connection().downcast_mut::<X>() else {
         unreachable!("the connection's type was compared when the transaction began");
     };
-    match this.timed(limit, body(connection)).await {
+    match this.timed(limit, this.scope(body_max.is_some(), body(connection))).await {
         Ok(Ok(value)) => {
             this.told("executed");
             Ok(this.commit(transaction, value, generation, running).await)

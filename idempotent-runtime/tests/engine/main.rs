@@ -15,6 +15,7 @@ mod leases;
 mod limits;
 mod observability;
 mod outbox;
+mod races;
 mod results;
 mod review;
 mod sharing;
