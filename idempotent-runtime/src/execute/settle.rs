@@ -73,6 +73,16 @@ pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &str) {
         let answer: Result<Written, StoreError> = loop {
             match claim.runtime().store().release(slice::from_ref(&request)).await {
                 Ok(answers) => break only(answers),
+                // A lapse would run the body again.
+                Err(error)
+                    if to == ReleaseTo::Review
+                        && error.is_transient()
+                        && claim.attempt().holds(claim.runtime().clock()) =>
+                {
+                    tracing::warn!(%error, "it could not be sent to review; asking again");
+                    let clock = claim.runtime().clock();
+                    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
+                }
                 Err(error) => {
                     if let Err(error) = tries.again(error).await {
                         break Err(error);

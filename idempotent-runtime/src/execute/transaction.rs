@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::body::{Driven, Settling, backoff_ms, foreign, span, unstarted, warn_if_slow};
+use super::body::{Driven, Ended, Settling, backoff_ms, foreign, span, unstarted, warn_if_slow};
 use super::settle::release;
 use super::{Admitted, Ambient, Call, Run, admit, in_task, jittered};
 use crate::claim::{GrantedClaim, Taken, only};
@@ -183,6 +183,7 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
         let request = Arc::clone(&self.request);
         let limits = self.claim.attempt().limits;
         match round {
+            Round::RolledBack(Ended::Returned(_)) if self.unsure => self.behind_lost().await,
             Round::RolledBack(ended) => {
                 let Self { claim, request, codec, .. } = self;
                 let settling = Settling { claim, request, codec, execution };

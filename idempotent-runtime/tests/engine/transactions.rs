@@ -7,11 +7,13 @@ use idempotent_runtime::__private::{Handler, Held, call, terminal};
 use idempotent_runtime::protocol::State;
 use idempotent_runtime::store::{Memory, Store};
 use idempotent_runtime::testing::TokioClock;
-use idempotent_runtime::{Answer, Error, Runtime, observe};
+use idempotent_runtime::{Answer, Error, Runtime, observe, step};
 use tokio::sync::oneshot;
 
 use crate::books::Book;
-use crate::support::{AppError, Fault, Faulty, Runs, id_of, operation, ours, runtime_on, store};
+use crate::support::{
+    AppError, Fault, Faulty, PLAIN, Runs, id_of, operation, ours, run, runtime_on, store,
+};
 
 /// A handler whose body is lent a book.
 static BOOK: Handler = Handler::new("book", "engine", "{key}").transaction("books");
@@ -256,6 +258,29 @@ async fn a_commit_that_comes_through_late_is_the_one_that_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_terminal_error_behind_a_commit_that_came_through_is_not_what_is_stored() {
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    store.fail("commit", Fault::Away, 1);
+    let (noted, landing) = (runs.clone(), store.clone());
+    let body = move |mut held: Held<Book>| {
+        let (run, landing) = (noted.note(), landing.clone());
+        async move {
+            if run == 2 {
+                landing.land().await;
+                // It sees its own line, and takes it for somebody else's.
+                return Err(AppError::Declined);
+            }
+            held.connection().pending.push(format!("line {run}"));
+            Ok::<_, AppError>(run)
+        }
+    };
+    assert_eq!(book(&runtime, body).await.unwrap(), 1);
+    assert_eq!((runs.count(), store.lines()), (2, vec!["line 1".to_owned()]));
+    assert_eq!(state(&store).await.0, State::Completed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_body_did_to_its_transaction_is_for_a_person() {
     let (store, runs) = (store(), Runs::default());
     let runtime = runtime_on(&store).await;
@@ -272,6 +297,23 @@ async fn what_the_body_did_to_its_transaction_is_for_a_person() {
     assert_eq!((runs.count(), store.lines().len()), (1, 0));
     let (now, reason, _) = state(&store).await;
     assert_eq!((now, reason.as_deref()), (State::Review, Some("the body tore out a page")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_transaction_is_not_run_again_where_the_store_was_away() {
+    let (store, runs) = (store(), Runs::default());
+    let runtime = runtime_on(&store).await;
+    let noted = runs.clone();
+    let body = move |mut held: Held<Book>| {
+        held.connection().broken = true;
+        std::future::ready(Ok::<_, AppError>(noted.note()))
+    };
+    store.fail("release", Fault::Away, 50);
+    let error = ours(book(&runtime, body).await);
+    assert!(matches!(error, Error::NeedsReview { .. }), "{error}");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(matches!(ours(book(&runtime, line(&runs)).await), Error::NeedsReview { .. }));
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -354,6 +396,30 @@ async fn a_body_that_stands_in_the_way_is_stopped() {
     assert!(source.to_string().contains("write lock for 10s, a third of the lease"), "{source}");
     assert_eq!(store.lines(), [""; 0]);
     assert_eq!((state(&store).await.0, state(&store).await.2), (State::Retryable, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_wait_for_the_step_around_it_is_refused_at_once() {
+    let store = store();
+    store.books().lock().unwrap().body_max = Some(Duration::from_secs(10));
+    let runtime = runtime_on(&store).await;
+    for nested in [false, true] {
+        let outer = runtime.clone();
+        let body = async move {
+            let inside = async |_: &mut Book| {
+                if nested {
+                    return run::<u8, _, _>(&outer, &PLAIN, "inner", &(), async { Ok(1) }).await;
+                }
+                step("inner").run(async |_| Ok::<_, AppError>(1_u8)).await
+            };
+            step("outer").transaction(inside).await
+        };
+        let began = tokio::time::Instant::now();
+        let error = ours(run::<u8, _, _>(&runtime, &PLAIN, "outer", &(), body).await);
+        let Error::Unsupported { reason } = &error else { panic!("{error}") };
+        assert!(reason.contains("step `outer` around it"), "{reason}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]

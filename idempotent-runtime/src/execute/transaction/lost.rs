@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::{Driving, Next, ROUNDS_MAX};
 use crate::claim::{RETRY_EVERY, only};
 use crate::error::Error;
-use crate::execute::body::Driven;
-use crate::protocol::{Completion, Record, State, StoredResult};
+use crate::execute::body::{Driven, backoff_ms};
+use crate::execute::settle::release;
+use crate::protocol::{Completion, Record, ReleaseTo, State, StoredResult};
 use crate::store::{StoreError, StoreErrorKind};
 
 impl<'a, R: Send + 'static> Driving<'a, R> {
@@ -42,6 +43,38 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
         }
     }
 
+    /// What follows from an error that the body returned behind a commit without an answer. It may have seen what that
+    /// commit wrote, so its error is no outcome: the stored one counts, and if there is none, the next attempt's.
+    pub(super) async fn behind_lost(self) -> Next<'a, R> {
+        let record = match self.read().await {
+            Ok(record) => record,
+            Err(error) => {
+                tracing::error!(%error, "it could not be found out whether the transaction was committed");
+                return self.unrecorded(Self::was_first());
+            }
+        };
+        let (owner, token) = (self.claim.attempt().owner, self.claim.attempt().token);
+        let Some(mine) = record.filter(|it| it.owner == owner && it.token == token) else {
+            return self.fenced();
+        };
+        match (mine.state, mine.result) {
+            (State::Completed | State::Failed, Some(stored)) => {
+                let driven = self.replayed(&stored);
+                self.finished(stored);
+                Next::Over("completed", driven)
+            }
+            (State::Running, _) => {
+                // Waits for a commit that is still on its way; where that comes through, nothing is released.
+                let delay_ms = backoff_ms(&self.request, self.claim.attempt().number);
+                let to = ReleaseTo::Retry { delay_ms };
+                release(self.claim, to, "its transaction was rolled back").await;
+                let source = Self::was_first();
+                Next::Over("rolled_back", Driven::Refused(Error::RolledBack { source }))
+            }
+            _ => self.fenced(),
+        }
+    }
+
     /// The execution as it is stored; asks again while the lease holds.
     async fn read(&self) -> Result<Option<Record>, Error> {
         let (runtime, attempt) = (self.claim.runtime(), self.claim.attempt());
@@ -61,9 +94,11 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
 
     /// What the caller gets: this round's outcome, unless an earlier round's is the one that is stored.
     fn stored(&self, outcome: R, mine: &StoredResult, stored: &StoredResult) -> Driven<R> {
-        if mine == stored {
-            return Driven::Stored(outcome);
-        }
+        if mine == stored { Driven::Stored(outcome) } else { self.replayed(stored) }
+    }
+
+    /// What the caller gets of an outcome that this attempt has stored before.
+    fn replayed(&self, stored: &StoredResult) -> Driven<R> {
         let reason = match stored {
             StoredResult::Json(json) => match self.codec.replay(false, json) {
                 Ok(outcome) => return Driven::Stored(outcome),
