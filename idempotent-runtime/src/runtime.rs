@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     flights: Arc<Flights>,
     heartbeat: Heartbeat,
     closing: AtomicBool,
+    /// Tells what `closing` says.
+    closed: watch::Sender<bool>,
     /// Dropped with the runtime, which ends the reaper.
     stop: watch::Sender<bool>,
 }
@@ -122,6 +124,7 @@ impl Runtime {
             flights: Arc::default(),
             heartbeat,
             closing: AtomicBool::new(false),
+            closed: watch::Sender::new(false),
             stop: watch::Sender::new(false),
         };
         Self { inner: Arc::new(inner) }
@@ -162,7 +165,12 @@ impl Runtime {
         WeakRuntime { inner: Arc::downgrade(&self.inner) }
     }
 
-    /// Turns true at a shutdown, and fails when the runtime is dropped.
+    /// Turns true when a shutdown begins.
+    pub(crate) fn closed(&self) -> watch::Receiver<bool> {
+        self.inner.closed.subscribe()
+    }
+
+    /// Turns true at the end of a shutdown, and fails when the runtime is dropped.
     pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
         self.inner.stop.subscribe()
     }

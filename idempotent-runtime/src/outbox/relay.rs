@@ -123,6 +123,7 @@ impl Relay {
         self.check()?;
         // A shutdown waits for the relay to drain.
         let _entered = self.runtime.enter()?;
+        let mut closed = self.runtime.closed();
         let (stopping, stopped) = watch::channel(false);
         let (wake, woken) = watch::channel(());
         let mut workers = JoinSet::new();
@@ -144,6 +145,11 @@ impl Relay {
             tokio::select! {
                 biased;
                 () = &mut stop, if !stop_asked => {
+                    stop_asked = true;
+                    stopping.send_replace(true);
+                }
+                // The runtime that says so lives in `self`.
+                _ = closed.wait_for(|closed| *closed), if !stop_asked => {
                     stop_asked = true;
                     stopping.send_replace(true);
                 }

@@ -29,6 +29,7 @@ impl Runtime {
     pub async fn shutdown(&self, grace: Duration) -> Drained {
         let inner = &self.inner;
         inner.closing.store(true, Ordering::Release);
+        inner.closed.send_replace(true);
         let clock = self.clock();
         let grace_end = clock.elapsed().saturating_add(grace);
         let mut cancelled = 0;

@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idempotent_runtime::__private::Handler;
 use idempotent_runtime::outbox::{self, Delivery, Relay, Route, SinkError};
 use idempotent_runtime::protocol::MessageState;
-use idempotent_runtime::{Error, Execution, Runtime};
+use idempotent_runtime::{Error, Execution, Runtime, step};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::support::{
-    AppError, Fault, Faulty, PLAIN, Runs, ours, run, run_terminal, runtime, runtime_on, store,
+    AppError, Fault, Faulty, PLAIN, Runs, ours, run, run_abandon, run_terminal, runtime,
+    runtime_on, store,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -144,6 +146,40 @@ async fn a_spawned_task_sends_in_the_executions_name_until_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_step_sends_no_message_since_a_replay_would_not() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    for attempt in 1..=2 {
+        let body = async move {
+            let inside = async |_| Ok::<_, AppError>(outbox::send("out", &1)?);
+            step("pay").run(inside).await?;
+            if attempt == 1 { Err(AppError::Unlucky) } else { Ok(()) }
+        };
+        let refused = ours(run::<(), _, _>(&runtime, &PLAIN, "a", &(), body).await);
+        assert!(matches!(&refused, Error::MessageRefused { .. }), "{refused:?}");
+        assert!(refused.to_string().contains("behind the step"), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_inside_a_step_sends_its_own_messages() {
+    static INNER: Handler = Handler::new("inner", "engine", "{key}");
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let nested = runtime.clone();
+    let body = async move {
+        let inner = async |_| {
+            let sent = async { Ok(outbox::send("out", &1)?) };
+            run::<(), _, _>(&nested, &INNER, "a", &(), sent).await?;
+            run_abandon::<(), _>(&nested, "b", async { Ok(outbox::send("out", &2)?) }).await
+        };
+        step("inner").run(inner).await
+    };
+    run::<(), _, _>(&runtime, &PLAIN, "a", &(), body).await.unwrap();
+    assert_eq!(store.inner.all_messages().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_completion_whose_answer_is_lost_sends_once() {
     let store = store();
     let runtime = runtime_on(&store).await;
@@ -165,6 +201,43 @@ async fn a_claim_whose_answer_is_lost_is_asked_for_again() {
     relay.abort();
     assert_eq!(arrived.count(), 1);
     assert!(arrived.times()[0] < LEASE / 2, "it did not wait for its own lease to lapse");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_answered_late_is_not_delivered_beyond_its_lease() {
+    let store = store();
+    let (first, second) = (runtime_on(&store).await, runtime_on(&store).await);
+    send(&first, "a").await;
+    let (began, overlaps) = (Runs::default(), Arc::new(Mutex::new((0, 0))));
+    let reconciling = || {
+        let (began, overlaps) = (began.clone(), Arc::clone(&overlaps));
+        Route::new(move |_: Delivery| {
+            let (began, overlaps) = (began.clone(), Arc::clone(&overlaps));
+            async move {
+                began.note();
+                {
+                    let mut it = overlaps.lock().unwrap();
+                    it.0 += 1;
+                    it.1 = it.1.max(it.0);
+                }
+                tokio::time::sleep(Duration::from_secs(8)).await;
+                overlaps.lock().unwrap().0 -= 1;
+                Ok(())
+            }
+        })
+        .reconcile(|_| async { Ok(idempotent_runtime::Found::DidNotHappen) })
+    };
+    // The claim's answer is lost, and the store stays away until shortly before the lease ends.
+    store.fail("claim_messages", Fault::AckLost, 1);
+    store.fail("claim_messages", Fault::Away, u32::MAX);
+    let one = relay(&first, reconciling());
+    tokio::time::sleep(LEASE - Duration::from_secs(1)).await;
+    store.heal();
+    let two = relay(&second, reconciling());
+    assert_eq!(settled(&store).await, [MessageState::Delivered]);
+    one.abort();
+    two.abort();
+    assert_eq!((began.count(), overlaps.lock().unwrap().1), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -375,6 +448,29 @@ async fn a_shutdown_ends_the_relay_after_what_it_is_delivering() {
     runtime.shutdown(Duration::from_secs(60)).await;
     relay.await.unwrap().unwrap();
     assert_eq!(settled(&store).await, [MessageState::Delivered]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_stops_also_where_the_answer_to_a_claim_never_comes() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    store.fail("claim_messages", Fault::Away, u32::MAX);
+    let stop = tokio::time::sleep(Duration::from_secs(5));
+    let relay = Relay::new(&runtime).sink("out", Arrived::default().sink(|_| Ok(())));
+    let stopped = tokio::time::timeout(Duration::from_mins(1), relay.run_until(stop)).await;
+    stopped.expect("it stopped").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_the_relays_next_look() {
+    let runtime = runtime().await;
+    let relay = Relay::new(&runtime).sink("out", Arrived::default().sink(|_| Ok(())));
+    let relay = tokio::spawn(relay.poll_every(Duration::from_hours(1)).run());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let began = Instant::now();
+    runtime.shutdown(Duration::from_mins(1)).await;
+    relay.await.unwrap().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

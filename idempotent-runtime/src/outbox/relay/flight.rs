@@ -69,14 +69,18 @@ impl Lease {
         Duration::from_micros(self.deadline_us.load(Ordering::Acquire))
     }
 
+    /// Whether nothing may be begun under it at `now`.
+    pub(super) fn is_over(&self, now: Duration) -> bool {
+        now >= self.deadline()
+    }
+
     /// Completes at the deadline, however often it is moved.
     async fn over(&self, clock: &dyn Clock) {
         loop {
-            let deadline = self.deadline();
-            if clock.elapsed() >= deadline {
+            if self.is_over(clock.elapsed()) {
                 return;
             }
-            clock.sleep_until(deadline).await;
+            clock.sleep_until(self.deadline()).await;
         }
     }
 }

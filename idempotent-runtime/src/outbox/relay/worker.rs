@@ -38,8 +38,8 @@ pub(super) struct Worker {
     flights: HashMap<Id, Flight>,
     /// What is to be written.
     ends: Vec<DeliveryEnd>,
-    /// A claim whose answer was lost.
-    unanswered: Option<MessageClaim>,
+    /// A claim whose answer was lost, and when it was first sent: from then on its lease counts.
+    unanswered: Option<(MessageClaim, Duration)>,
     /// Whether there may be messages to claim.
     looks: bool,
     poll_at: Duration,
@@ -278,14 +278,13 @@ impl Worker {
     /// Claims as many messages as may be delivered at once, and begins.
     async fn claim(&mut self) {
         let free = self.free();
-        let claim = match self.unanswered.take() {
-            Some(claim) => claim,
+        let (claim, asked) = match self.unanswered.take() {
+            Some(unanswered) => unanswered,
             None if self.looks && free > 0 && !self.is_stopping() && self.again_at.is_none() => {
-                self.new_claim(free)
+                (self.new_claim(free), self.now())
             }
             None => return,
         };
-        let asked = self.now();
         let (store, request) = (Arc::clone(self.runtime.store()), claim.clone());
         let claiming =
             async move { store.messages().claim_messages(std::slice::from_ref(&request)).await };
@@ -305,7 +304,8 @@ impl Worker {
             }
             Err(error) => {
                 // What it may have claimed is asked for, and no more.
-                self.unanswered = Some(MessageClaim { again: true, rows_max: 0, ..claim });
+                let again = MessageClaim { again: true, rows_max: 0, ..claim };
+                self.unanswered = Some((again, asked));
                 self.store_failed(&error);
             }
         }
@@ -325,13 +325,14 @@ impl Worker {
     }
 
     fn begin(&mut self, message: MessageRecord, asked: Duration) {
-        if self.is_stopping() {
+        let lease = Arc::new(Lease::new(asked, self.route.lease));
+        // An answer that was lost comes late; what is left of the lease may be too little, or nothing.
+        if self.is_stopping() || lease.is_over(self.now()) {
             return self.end(&message, DeliveryEndTo::Released);
         }
-        if self.flights.is_empty() {
-            self.renew_at = asked.saturating_add(self.route.lease / 3);
-        }
-        let lease = Arc::new(Lease::new(asked, self.route.lease));
+        let renew_at = asked.saturating_add(self.route.lease / 3);
+        self.renew_at =
+            if self.flights.is_empty() { renew_at } else { self.renew_at.min(renew_at) };
         let delivering = deliver(
             Arc::clone(&self.route),
             message.clone(),
@@ -351,6 +352,8 @@ impl Worker {
             self.note(&flight.message, &given_up);
             self.end(&flight.message, given_up.clone());
         }
+        // What it may have claimed was not begun, and lapses.
+        self.unanswered = None;
     }
 }
 
