@@ -173,6 +173,33 @@ async fn what_the_database_gave_up_is_no_terminal_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_database_gave_up_is_no_terminal_error_in_the_last_round_either() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let body = |_: Held<Book>| std::future::ready(Err::<u32, _>(AppError::Declined));
+    let declined = terminal(|error: &AppError| matches!(error, AppError::Declined));
+    let operation = operation(&runtime, &BOOK, "k", &());
+    let answer =
+        call::<Result<u32, AppError>>(operation, Some(declined)).transaction(body, |_| Some(true));
+    let error = ours(answer.await);
+    assert!(matches!(error, Error::RolledBack { .. }), "{error}");
+    assert_eq!(state(&store).await.0, State::Retryable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cause_that_panics_is_a_panic_of_the_body() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let body = |_: Held<Book>| std::future::ready(Err::<u32, _>(AppError::Unlucky));
+    let operation = operation(&runtime, &BOOK, "k", &());
+    let panics: fn(&Result<u32, AppError>) -> Option<bool> = |_| panic!("planned");
+    let answer = call::<Result<u32, AppError>>(operation, None).transaction(body, panics);
+    assert!(tokio::spawn(answer).await.unwrap_err().is_panic());
+    assert_eq!(store.books().lock().unwrap().rolled_back, 1);
+    assert_eq!((state(&store).await.0, state(&store).await.2), (State::Retryable, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_that_names_another_cause_is_returned_at_once() {
     let (store, runs) = (store(), Runs::default());
     let runtime = runtime_on(&store).await;

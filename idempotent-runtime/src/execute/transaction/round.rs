@@ -87,10 +87,13 @@ impl<R: Send + 'static> Driving<'_, R> {
         outcome: R,
     ) -> Round<R> {
         let bytes_max = self.claim.runtime().settings().result_bytes_max;
-        // The user's `terminal` runs here, and may panic as the body may.
-        let judge = || self.codec.verdict(&outcome, execution.own_error(), bytes_max);
+        // The user's `terminal` and `Error::source` run here, and may panic as the body may.
+        let judge = || {
+            let verdict = self.codec.verdict(&outcome, execution.own_error(), bytes_max);
+            (verdict, (self.cause)(&outcome))
+        };
         match catch_unwind(AssertUnwindSafe(judge)) {
-            Ok(Verdict::Finished { failed: false, result })
+            Ok((Verdict::Finished { failed: false, result }, _))
                 if execution.journal().open_at_most_once().is_none() =>
             {
                 let attempt = self.claim.attempt();
@@ -100,8 +103,10 @@ impl<R: Send + 'static> Driving<'_, R> {
                 self.close(transaction, outcome, completion).await
             }
             // What the server gave up is no terminal error, whatever the handler's says.
-            Ok(verdict) if self.rounds < ROUNDS_MAX => {
-                let known = (self.cause)(&outcome);
+            Ok((Verdict::Finished { .. }, Some(true))) => {
+                self.failed(transaction, outcome, Some(true)).await
+            }
+            Ok((verdict, known)) if self.rounds < ROUNDS_MAX => {
                 let ask = known.is_none() && matches!(verdict, Verdict::Retry);
                 if known == Some(true) || ask {
                     return self.failed(transaction, outcome, known).await;
