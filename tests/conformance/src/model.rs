@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 
 use operation::Operation;
 use run::Run;
@@ -48,7 +48,8 @@ pub trait Place: Factory {
 /// If an answer or a record of the store differs from the model's.
 pub fn compare<P: Place>(places: impl IntoIterator<Item = P>) {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    let compared = compare_up_to(cases.unwrap_or(CASES_DEFAULT), SHRINK_ITERS_MAX, places);
+    let cases = cases.unwrap_or(CASES_DEFAULT);
+    let compared = compare_up_to(cases, SHRINK_ITERS_MAX, RngSeed::Random, places);
     if let Err(difference) = compared {
         panic!("{difference}");
     }
@@ -67,12 +68,14 @@ pub fn try_compare<P: Place>(
     cases: u32,
     places: impl IntoIterator<Item = P>,
 ) -> Result<(), String> {
-    compare_up_to(cases, 0, places)
+    // The same sequences in every run: a bug that these catch is caught always.
+    compare_up_to(cases, 0, RngSeed::Fixed(4), places)
 }
 
 fn compare_up_to<P: Place>(
     cases: u32,
     shrink_iters_max: u32,
+    seed: RngSeed,
     places: impl IntoIterator<Item = P>,
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -88,7 +91,9 @@ fn compare_up_to<P: Place>(
         let handle = runtime.handle();
         let threads: Vec<_> = places
             .iter()
-            .map(|place| scope.spawn(move || compare_on(place, share, shrink_iters_max, handle)))
+            .map(|place| {
+                scope.spawn(move || compare_on(place, share, shrink_iters_max, seed, handle))
+            })
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a comparison ends"))
     })
@@ -98,9 +103,16 @@ fn compare_on<P: Place>(
     place: &P,
     cases: u32,
     max_shrink_iters: u32,
+    rng_seed: RngSeed,
     runtime: &tokio::runtime::Handle,
 ) -> Result<(), String> {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters, ..Config::default() };
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters,
+        rng_seed,
+        ..Config::default()
+    };
     let sequences = proptest::collection::vec(operation::any(), OPERATIONS);
     let found = TestRunner::new(config).run(&sequences, |operations| {
         let compared = runtime.block_on(async {

@@ -27,7 +27,7 @@ mutants! {
         let open = step.filter(|step| !step.is_recorded());
         protocol::start_step(record, open, request, now)
     } }
-    both start_goes_back_to_any_generation { start_step: |record, step, request, now| {
+    suite start_goes_back_to_any_generation { start_step: |record, step, request, now| {
         let open = step.filter(|step| step.is_recorded() || step.generation <= request.generation);
         protocol::start_step(record, open, request, now)
     } }
