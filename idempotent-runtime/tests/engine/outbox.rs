@@ -381,6 +381,26 @@ async fn a_sink_that_panics_is_tried_again_unless_at_most_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sinks_error_that_panics_when_it_is_read_does_not_end_the_relay() {
+    fn planned() -> &'static str {
+        panic!("planned")
+    }
+    #[derive(Debug, thiserror::Error)]
+    #[error("{}", planned())]
+    struct Unreadable;
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    send(&runtime, "a").await;
+    let sink = |delivery: Delivery| async move {
+        if delivery.attempt() == 1 { Err(SinkError::retry(Unreadable)) } else { Ok(()) }
+    };
+    let relay = relay(&runtime, sink);
+    assert_eq!(settled(&store).await, [MessageState::Delivered]);
+    assert!(!relay.is_finished());
+    relay.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_most_once_tries_again_only_what_certainly_reached_nobody() {
     for (sure, expected) in [(true, MessageState::Delivered), (false, MessageState::Review)] {
         let store = store();

@@ -1,6 +1,6 @@
 //! What follows from how a delivery ended.
 
-use super::flight::Outcome;
+use super::flight::{Failure, Outcome};
 use crate::outbox::route::Route;
 use crate::outbox::sink::{SinkError, Then};
 use crate::policy::ms;
@@ -20,9 +20,9 @@ pub(super) fn end_of(
     Some(match outcome {
         Outcome::Delivered => DeliveryEndTo::Delivered,
         Outcome::Failed(error) => match error.then {
-            Then::Dead => DeliveryEndTo::Dead { error: text(error) },
-            Then::NotDelivered => ending.again(text(error), Some(error)),
-            Then::Retry => ending.unsure(text(error), Some(error)),
+            Then::Dead => DeliveryEndTo::Dead { error: error.text.clone() },
+            Then::NotDelivered => ending.again(error.text.clone(), Some(error)),
+            Then::Retry => ending.unsure(error.text.clone(), Some(error)),
         },
         Outcome::Unknown(error) => ending.ask(shortened(error), None),
         Outcome::Panicked => ending.unsure("the sink panicked".to_owned(), None),
@@ -47,13 +47,13 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    fn delay_ms(&self, error: Option<&SinkError>) -> u64 {
+    fn delay_ms(&self, error: Option<&Failure>) -> u64 {
         let asked = error.and_then(|error| error.retry_after);
         ms(asked.unwrap_or_else(|| self.route.wait(self.message.attempts)))
     }
 
     /// It did not arrive, or may arrive twice.
-    fn again(&self, error: String, said: Option<&SinkError>) -> DeliveryEndTo {
+    fn again(&self, error: String, said: Option<&Failure>) -> DeliveryEndTo {
         if self.exhausted {
             return DeliveryEndTo::Dead { error };
         }
@@ -61,12 +61,12 @@ impl Ending<'_> {
     }
 
     /// It may have arrived.
-    fn unsure(&self, error: String, said: Option<&SinkError>) -> DeliveryEndTo {
+    fn unsure(&self, error: String, said: Option<&Failure>) -> DeliveryEndTo {
         if self.route.at_most_once { self.ask(error, said) } else { self.again(error, said) }
     }
 
     /// It may have arrived, and must not arrive twice.
-    fn ask(&self, error: String, said: Option<&SinkError>) -> DeliveryEndTo {
+    fn ask(&self, error: String, said: Option<&Failure>) -> DeliveryEndTo {
         if self.exhausted || self.route.question.is_none() {
             return DeliveryEndTo::Review { error };
         }
@@ -75,7 +75,7 @@ impl Ending<'_> {
 }
 
 /// What an error and those behind it say.
-fn text(error: &SinkError) -> String {
+pub(super) fn text(error: &SinkError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error).and_then(std::error::Error::source);
     while let Some(behind) = source {

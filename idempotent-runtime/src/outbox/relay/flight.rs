@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::ending::text;
 use crate::clock::Clock;
 use crate::outbox::route::Route;
-use crate::outbox::sink::{Delivery, SinkError};
+use crate::outbox::sink::{Delivery, SinkError, Then};
 use crate::policy::ms;
 use crate::protocol::{MessageRecord, MessageRenewal};
 use crate::step::Found;
@@ -21,12 +22,26 @@ use crate::step::Found;
 #[derive(Debug)]
 pub(super) enum Outcome {
     Delivered,
-    Failed(SinkError),
+    Failed(Failure),
     /// The outside was asked, and nobody knows.
     Unknown(String),
     Panicked,
     /// The lease could not be kept.
     Expired,
+}
+
+/// What a sink's error says; read where its code may panic as the sink may.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) then: Then,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) text: String,
+}
+
+impl Failure {
+    fn of(error: &SinkError) -> Self {
+        Self { then: error.then, retry_after: error.retry_after, text: text(error) }
+    }
 }
 
 /// A message that this relay has claimed, beside the task that delivers it.
@@ -113,7 +128,7 @@ pub(super) async fn deliver(
         }
         match route.sink.deliver(&delivery).await {
             Ok(()) => Outcome::Delivered,
-            Err(error) => Outcome::Failed(error),
+            Err(error) => Outcome::Failed(Failure::of(&error)),
         }
     };
     tokio::select! {
