@@ -72,12 +72,14 @@ impl ProviderAnswer {
 /// | any but 2xx | `Idempotent-Replayed: true` | [`Spent`] for a 5xx, else [`Refused`] | Stripe v1: the first status and body are kept once execution began, "including `500` errors" |
 /// | 409 | | [`Later`]: the first request is at work | Stripe v1; IETF draft, §2.7 |
 /// | 400, 422 | the body, or `Link`, speaks of idempotency | [`Misused`] | Stripe v1: 400 `idempotency_error`; IETF draft: 422 for another payload, 400 for a missing key |
+/// | 401, 403, 407 | | [`Later`] | it is about your credentials, not about the operation: with a stored refusal a rotated API key would decline every payment of the hour |
 /// | 408, 425, 429 | | [`Later`] | turned away before it was executed; Stripe's rate limiter stands before the keys |
 /// | 503 | `Retry-After` | [`Later`] | RFC 9110, §15.6.4 |
 /// | other 5xx | | [`Unclear`] | Stripe v1 calls a 500 indeterminate; v2 goes on with failed work when it is asked again |
 /// | other 4xx | | [`Refused`] | |
 /// | 1xx, 3xx | | [`Unclear`] | a client follows these itself; nothing was said about the operation |
 ///
+/// A 404 may be about a wrong address rather than about the operation: look, before it becomes a terminal error.
 /// A 400 or 422 without a word about keys is an ordinary refusal. A provider that means something else by 409, such
 /// as "exists already", is asked about its body before this function is. `Retry-After` is read in seconds; a date is
 /// not read.
@@ -127,7 +129,7 @@ pub fn classify<'h>(
         200..300 => ProviderAnswer::Done { replayed },
         500.. if replayed => ProviderAnswer::Spent,
         400..500 if replayed => ProviderAnswer::Refused { replayed },
-        408 | 409 | 425 | 429 => ProviderAnswer::Later { retry_after },
+        401 | 403 | 407 | 408 | 409 | 425 | 429 => ProviderAnswer::Later { retry_after },
         503 if retry_after.is_some() => ProviderAnswer::Later { retry_after },
         400 | 422 if about_the_key() => ProviderAnswer::Misused,
         400..500 => ProviderAnswer::Refused { replayed },

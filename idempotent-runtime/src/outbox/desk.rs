@@ -152,8 +152,8 @@ impl Outbox {
         Ok(self.runtime.in_own_task(counting).await??)
     }
 
-    /// Deletes the messages that were delivered longer than `retain` ago, and says how many. The reaper does the same
-    /// after 7 days.
+    /// Deletes the messages that were delivered longer than `retain` ago, of all namespaces of the database, and says
+    /// how many. The reaper does the same after 7 days.
     ///
     /// # Errors
     ///

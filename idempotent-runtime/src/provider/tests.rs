@@ -53,7 +53,8 @@ const TABLE: &[(u16, Headers, &str, ProviderAnswer)] = &[
     // Definite.
     (400, &[], STRIPE_INVALID, REFUSED),
     (422, &[], r#"{"amount":["is too small"]}"#, REFUSED),
-    (401, &[], PROBLEM, REFUSED),
+    (401, &[], PROBLEM, Later { retry_after: None }),
+    (403, &[], "", Later { retry_after: None }),
     (402, &[], r#"{"error":{"type":"card_error"}}"#, REFUSED),
     (402, REPLAYED, "{}", Refused { replayed: true }),
     (400, REPLAYED, STRIPE_REUSED, Refused { replayed: true }),

@@ -42,8 +42,7 @@ where
     let (this, visit) = This::visit(&step, Q::ASKS).await;
     let Visit { entry, recorded_ahead, running } = visit;
     let StepBuilder { question, retries, timeout, .. } = step;
-    // What was recorded goes first, and what was recorded earlier before the rest, so that a race is won again by
-    // whoever won it.
+    // A race is won again by whoever won it: what was recorded goes first, in the order in which it was.
     if recorded_ahead {
         tokio::task::yield_now().await;
     }
