@@ -258,10 +258,30 @@ impl Process {
         let mut said = String::new();
         self.output.read_line(&mut said).expect("its output is text");
         assert_eq!(said.trim_end(), AT_THE_POINT, "{}: it never came there", self.operation);
+        self.freeze();
+        // Another of its threads may be writing, and would hold up everybody until it is woken.
+        while self.locks_a_file() {
+            kill_process(self.pid(), Signal::CONT).expect("a child can be signalled");
+            thread::sleep(Duration::from_millis(5));
+            self.freeze();
+        }
+    }
+
+    fn freeze(&self) {
         kill_process(self.pid(), Signal::STOP).expect("a child can be signalled");
         let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED);
         let (_, status) = status.expect("a child can be waited for").expect("it has changed");
         assert!(status.stopped(), "it did not freeze: {status:?}");
+    }
+
+    /// Whether it holds the write lock of a file, as the kernel lists them.
+    fn locks_a_file(&self) -> bool {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        let pid = self.child.id().to_string();
+        locks.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.contains(&"WRITE") && words.contains(&pid.as_str())
+        })
     }
 
     fn wake(mut self) -> Answered {
