@@ -36,11 +36,16 @@ fn the_stores_time_lies_between_asked_and_answered() {
 
 #[test]
 fn recorded_steps_lie_ahead_until_they_are_visited() {
-    let recorded = |of| step(of, StepState::Recorded, StepClass::Plain);
-    let journal = journal(vec![recorded("a"), recorded("b")]);
+    let recorded = |of, at| Step {
+        done_at: Some(Micros(at)),
+        ..step(of, StepState::Recorded, StepClass::Plain)
+    };
+    let journal = journal(vec![recorded("first", 1), recorded("second", 2), recorded("third", 3)]);
     assert!(journal.visit(&name("new")).unwrap().recorded_ahead);
-    assert!(journal.visit(&name("a")).unwrap().recorded_ahead);
-    assert!(!journal.visit(&name("b")).unwrap().recorded_ahead);
+    // Of two that are recorded the earlier one goes first.
+    assert!(journal.visit(&name("second")).unwrap().recorded_ahead);
+    assert!(!journal.visit(&name("first")).unwrap().recorded_ahead);
+    assert!(!journal.visit(&name("third")).unwrap().recorded_ahead);
     assert!(!journal.visit(&name("last")).unwrap().recorded_ahead);
 }
 
