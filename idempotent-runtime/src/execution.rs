@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::claim::Taken;
 use crate::error::Error;
@@ -73,7 +73,9 @@ struct Inner {
     outbox: Buffer,
     halt: Mutex<Option<Halt>>,
     halted: Notify,
-    ended: watch::Sender<bool>,
+    ended: AtomicBool,
+    /// Wakes the tasks that its body spawned.
+    ending: Notify,
 }
 
 /// Why a body is stopped from below: a step cannot go on.
@@ -181,7 +183,8 @@ impl Execution {
             outbox: Buffer::default(),
             halt: Mutex::new(None),
             halted: Notify::new(),
-            ended: watch::Sender::new(false),
+            ended: AtomicBool::new(false),
+            ending: Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -279,8 +282,11 @@ impl Execution {
 
     /// Waits for the end of the execution, which drops the body and this future with it.
     pub(crate) async fn outlive<T>(&self) -> T {
-        // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.inner.ended.subscribe().wait_for(|ended| *ended).await;
+        // Made first and asked then, while `end` says so first and wakes then: one sees the other.
+        let ending = self.inner.ending.notified();
+        if !self.inner.ended.load(Ordering::SeqCst) {
+            ending.await;
+        }
         panic!(
             "the handler `{}` ended while a task that it spawned was in a step",
             self.handler().name()
@@ -311,7 +317,8 @@ impl Execution {
     pub(crate) fn end(&self) {
         self.inner.journal.close();
         self.inner.outbox.close();
-        self.inner.ended.send_replace(true);
+        self.inner.ended.store(true, Ordering::SeqCst);
+        self.inner.ending.notify_waiters();
     }
 }
 

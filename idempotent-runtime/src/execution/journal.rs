@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::claim::Taken;
 use crate::protocol::{Micros, Step, StepClass, StepName, StepRecord, StepStart, StepState};
@@ -16,8 +16,8 @@ pub(crate) const STEPS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     known: Mutex<Known>,
-    /// Steps that are being run or recorded.
-    running: watch::Sender<usize>,
+    /// Wakes the body's supervisor, of which there is one.
+    idle: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ struct Known {
     recorded_ahead: usize,
     /// A moment on the store's clock.
     moment: Option<Moment>,
+    /// Steps that are being run or recorded.
+    running: usize,
     /// The body has returned.
     closed: bool,
 }
@@ -71,7 +73,11 @@ pub(crate) struct Running(Arc<Journal>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.send_modify(|running| *running -= 1);
+        let mut known = self.0.known();
+        known.running -= 1;
+        if known.running == 0 {
+            self.0.idle.notify_one();
+        }
     }
 }
 
@@ -92,7 +98,7 @@ impl Journal {
         let entries = journal.into_iter().map(|step| (step.name.clone(), step)).collect();
         let moment = Some(Moment { store: now, asked, answered });
         let known = Known { entries, recorded_ahead: recorded, moment, ..Known::default() };
-        Arc::new(Self { known: Mutex::new(known), running: watch::Sender::default() })
+        Arc::new(Self { known: Mutex::new(known), idle: Notify::new() })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -119,7 +125,7 @@ impl Journal {
             known.recorded_ahead = known.recorded_ahead.saturating_sub(1);
             recorded_ahead = known.recorded_ahead > 0 && known.is_before(step);
         }
-        self.running.send_modify(|running| *running += 1);
+        known.running += 1;
         let running = Running(Arc::clone(self));
         Ok(Visit { entry, recorded_ahead, running })
     }
@@ -179,8 +185,10 @@ impl Journal {
 
     /// Completes when no step is being run or recorded.
     pub(crate) async fn idle(&self) {
-        // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
+        while self.known().running > 0 {
+            // A call before this one left a permit, so none is missed.
+            self.idle.notified().await;
+        }
     }
 
     /// A step that must not be repeated, was started, and has no record.
