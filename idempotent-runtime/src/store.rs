@@ -28,6 +28,7 @@ pub use sql::TransactionPool;
 #[doc(hidden)]
 pub use transaction::database;
 pub(crate) use transaction::gave_way;
+pub(crate) use transaction::{Closed, close};
 pub use transaction::{Transaction, TransactionConnection, TransactionError};
 
 use crate::protocol::{

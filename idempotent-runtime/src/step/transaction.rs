@@ -13,20 +13,10 @@ use super::run::{Next, This};
 use crate::error::Error;
 use crate::execution::{Execution, Running, Visit};
 use crate::outcome::encode;
-use crate::protocol::{Step, StepName, StoredResult, Written};
+use crate::protocol::{Step, StepName, StoredResult};
 use crate::store::{
-    StoreError, StoreErrorKind, Transaction, TransactionConnection, TransactionError,
+    Closed, StoreError, Transaction, TransactionConnection, TransactionError, close,
 };
-
-/// How recording and committing ended.
-enum Closed {
-    Committed,
-    Fenced,
-    /// A commit was sent, no answer came, and the journal does not have it yet. Whoever writes to the execution next
-    /// waits until it has come through or not.
-    Unknown(StoreError),
-    Failed(TransactionError),
-}
 
 /// Runs a step in a transaction of its own.
 pub(super) async fn run<X, T, E, F>(step: StepBuilder, body: F) -> Result<T, E>
@@ -134,24 +124,10 @@ impl This {
         let closing = async move {
             // The execution does not end before this has.
             let _running = running;
-            match transaction.record(&record).await {
-                Ok(Written::Done) => match transaction.commit().await {
-                    Ok(()) => Closed::Committed,
-                    Err(TransactionError::Store(error))
-                        if error.kind() == StoreErrorKind::Unavailable =>
-                    {
-                        is_recorded(&execution, &record.name, error).await
-                    }
-                    Err(error) => Closed::Failed(error),
-                },
-                Ok(Written::Fenced) => {
-                    transaction.rollback().await;
-                    Closed::Fenced
-                }
-                Err(error) => {
-                    transaction.rollback().await;
-                    Closed::Failed(error)
-                }
+            let written = transaction.record(&record).await;
+            match close(transaction, written).await {
+                Closed::Unknown(error) => is_recorded(&execution, &record.name, error).await,
+                closed @ (Closed::Committed | Closed::Fenced | Closed::Failed(_)) => closed,
             }
         };
         match self.execution.runtime().in_own_task(closing).await {

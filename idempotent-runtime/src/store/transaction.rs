@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::{StoreError, StoreErrorKind};
 use crate::protocol::{Completion, StepRecord, Written};
 
 /// A connection type that a handler can be lent inside of a transaction.
@@ -132,4 +132,38 @@ fn sqlstate(error: &(dyn StdError + 'static)) -> Option<bool> {
 #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
 fn sqlstate(_: &(dyn StdError + 'static)) -> Option<bool> {
     None
+}
+
+/// How a transaction ended whose last write was answered.
+pub(crate) enum Closed {
+    Committed,
+    Fenced,
+    /// A commit was sent, and no answer came. Whoever writes to the execution next waits until it has come through
+    /// or not.
+    Unknown(StoreError),
+    Failed(TransactionError),
+}
+
+/// Commits what the last write, answered with `written`, let pass; else rolls back.
+pub(crate) async fn close(
+    transaction: Box<dyn Transaction>,
+    written: Result<Written, TransactionError>,
+) -> Closed {
+    let closed = match written {
+        Ok(Written::Done) => {
+            return match transaction.commit().await {
+                Ok(()) => Closed::Committed,
+                Err(TransactionError::Store(error))
+                    if error.kind() == StoreErrorKind::Unavailable =>
+                {
+                    Closed::Unknown(error)
+                }
+                Err(error) => Closed::Failed(error),
+            };
+        }
+        Ok(Written::Fenced) => Closed::Fenced,
+        Err(error) => Closed::Failed(error),
+    };
+    transaction.rollback().await;
+    closed
 }

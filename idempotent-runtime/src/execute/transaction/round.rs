@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::execute::body::{Ended, supervise};
 use crate::execution::Execution;
 use crate::outcome::Verdict;
-use crate::protocol::{Completion, Written};
-use crate::store::{StoreError, StoreErrorKind, Transaction, TransactionError};
+use crate::protocol::Completion;
+use crate::store::{Closed, StoreError, StoreErrorKind, Transaction, TransactionError, close};
 
 /// How a round ended.
 pub(super) enum Round<R> {
@@ -33,14 +33,6 @@ pub(super) enum Round<R> {
     Broken(String),
     /// The body stood in everybody's way for this long. Rolled back.
     TooLong(Duration),
-}
-
-/// How completing and committing ended.
-enum Closed {
-    Committed,
-    Fenced,
-    Unknown(StoreError),
-    Failed(TransactionError),
 }
 
 impl<R: Send + 'static> Driving<'_, R> {
@@ -151,25 +143,8 @@ impl<R: Send + 'static> Driving<'_, R> {
     ) -> Round<R> {
         let request = completion.clone();
         let closing = async move {
-            match transaction.complete(&request).await {
-                Ok(Written::Done) => match transaction.commit().await {
-                    Ok(()) => Closed::Committed,
-                    Err(TransactionError::Store(error))
-                        if error.kind() == StoreErrorKind::Unavailable =>
-                    {
-                        Closed::Unknown(error)
-                    }
-                    Err(error) => Closed::Failed(error),
-                },
-                Ok(Written::Fenced) => {
-                    transaction.rollback().await;
-                    Closed::Fenced
-                }
-                Err(error) => {
-                    transaction.rollback().await;
-                    Closed::Failed(error)
-                }
-            }
+            let written = transaction.complete(&request).await;
+            close(transaction, written).await
         };
         match self.claim.runtime().in_own_task(closing).await {
             Ok(Closed::Committed) => Round::Committed(outcome, completion),
