@@ -21,6 +21,7 @@ The repository's own commands:
 
     cargo xtask test    everything that must hold: format, lints, each feature alone, documentation,
                         licences, all tests on all stores, and the quickstart; sets up what it needs
+    cargo xtask setup   only sets up the servers that tests and examples start
     cargo xtask help    this text
 
 `cargo test` alone runs what needs nothing but the toolchain.";
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let result = match (arguments.next().as_deref(), arguments.next()) {
         (Some("test"), None) => test::run(),
+        (Some("setup"), None) => test::set_up(),
         (Some("help" | "--help" | "-h"), None) => {
             println!("{HELP}");
             Ok(())

@@ -1,11 +1,15 @@
 //! What the tests need besides the toolchain: found, installed, or asked for in one line.
 
+mod debian;
+mod python;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, run};
+pub(crate) use python::aiosmtpd;
 
 /// The programs that the tests start a server with.
 const SERVER: [&str; 2] = ["initdb", "postgres"];
@@ -19,21 +23,11 @@ pub(crate) fn postgres() -> Result<(), Failure> {
         println!("PostgreSQL: {}", found.display());
         return Ok(());
     }
-    let install = "apt-get update && apt-get install -y postgresql";
-    if !Path::new("/etc/debian_version").exists() {
-        return Err(Failure::new(
-            "no PostgreSQL server (initdb, postgres) on PATH; install one with your system's packages",
-        ));
-    }
-    if !is_root()? {
-        return Err(Failure::new(format!(
-            "no PostgreSQL server; type:\n    sudo sh -c '{install}'"
-        )));
-    }
-    println!("no PostgreSQL server; installing Debian's");
-    for arguments in [&["update"][..], &["install", "-y", "postgresql"]] {
-        run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))?;
-    }
+    debian::install(
+        "no PostgreSQL server (initdb, postgres) on PATH",
+        "install one with your system's packages",
+        &["postgresql"],
+    )?;
     match server(&path(), Path::new("/usr/lib/postgresql")) {
         Some(_) => Ok(()),
         None => Err(Failure::new("Debian's package `postgresql` brought no server")),
@@ -75,12 +69,6 @@ fn server(path: &[PathBuf], debian: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(debian).into_iter().flatten().flatten();
     let folders = path.iter().cloned().chain(versions.map(|version| version.path().join("bin")));
     folders.into_iter().find(|folder| SERVER.iter().all(|name| folder.join(name).is_file()))
-}
-
-fn is_root() -> Result<bool, Failure> {
-    let output = Command::new("id").arg("-u").output();
-    let output = output.map_err(|error| Failure::new(format!("{error}; cannot run: id -u")))?;
-    Ok(output.stdout.trim_ascii() == b"0")
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) fn run(stages: Vec<Stage>) -> Result<(), Failure> {
             )));
         }
     }
-    println!("{}\n\nEverything holds.", table(&done, start.elapsed()));
+    println!("{}", table(&done, start.elapsed()));
     Ok(())
 }
 

@@ -14,13 +14,25 @@ use crate::stages::{self, Stage};
 const RUNTIME: &str = "idempotent-runtime";
 
 pub(crate) fn run() -> Result<(), Failure> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    std::env::set_current_dir(&root)
-        .map_err(|error| Failure::new(format!("cannot enter {}: {error}", root.display())))?;
+    enter_root()?;
     let manifest = Path::new(RUNTIME).join("Cargo.toml");
     let manifest = std::fs::read_to_string(&manifest)
         .map_err(|error| Failure::new(format!("cannot read {}: {error}", manifest.display())))?;
-    stages::run(plan(&features(&manifest)))
+    stages::run(plan(&features(&manifest)))?;
+    println!("\nEverything holds.");
+    Ok(())
+}
+
+/// `cargo xtask setup`: what comes before the checks.
+pub(crate) fn set_up() -> Result<(), Failure> {
+    enter_root()?;
+    stages::run(servers())
+}
+
+fn enter_root() -> Result<(), Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::set_current_dir(&root)
+        .map_err(|error| Failure::new(format!("cannot enter {}: {error}", root.display())))
 }
 
 /// The folder that holds what is built.
@@ -28,11 +40,19 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
+/// The servers that tests and examples start.
+fn servers() -> Vec<Stage> {
+    vec![
+        Stage::new("PostgreSQL", setup::postgres),
+        Stage::new("aiosmtpd", || setup::aiosmtpd(&target())),
+    ]
+}
+
 fn plan(features: &[String]) -> Vec<Stage> {
     let everything = ["--workspace", "--all-features", "--locked"];
     let denied = ["--", "-D", "warnings"];
-    let mut stages = vec![
-        Stage::new("PostgreSQL", setup::postgres),
+    let mut stages = servers();
+    stages.extend([
         of("format", ["fmt", "--all", "--", "--check"]),
         of("lints", [&["clippy", "--all-targets"][..], &everything, &denied].concat()),
         Stage::new("dependencies", || {
@@ -47,7 +67,7 @@ fn plan(features: &[String]) -> Vec<Stage> {
         of("build of the tests", [&["test", "--no-run"][..], &everything].concat()),
         // All of them, so that one run tells everything that fails.
         of("tests", [&["test", "--no-fail-fast"][..], &everything].concat()),
-    ];
+    ]);
     let alone = |name: &str, chosen: &[&str]| {
         let start = ["clippy", "--locked", "--package", RUNTIME, "--no-default-features"];
         of(format!("feature alone: {name}"), [&start[..], chosen, &denied].concat())
