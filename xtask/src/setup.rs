@@ -1,6 +1,7 @@
 //! What the tests need besides the toolchain: found, installed, or asked for in one line.
 
 mod debian;
+mod node;
 mod python;
 
 use std::env;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, run};
+pub(crate) use node::stripe_mock;
 pub(crate) use python::aiosmtpd;
 
 /// The programs that the tests start a server with.

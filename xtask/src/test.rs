@@ -45,6 +45,7 @@ fn servers() -> Vec<Stage> {
     vec![
         Stage::new("PostgreSQL", setup::postgres),
         Stage::new("aiosmtpd", || setup::aiosmtpd(&target())),
+        Stage::new("stripe-stateful-mock", || setup::stripe_mock(&target())),
     ]
 }
 
