@@ -52,3 +52,18 @@ fn each_order_has_one_invoice() {
     let said = run(env!("CARGO_BIN_EXE_invoice"));
     assert!(said.contains("20 orders, 8 workers, 160 calls: 20 invoices"), "{said}");
 }
+
+#[cfg(feature = "servers")]
+#[test]
+fn a_mail_api_mails_once_and_the_gap_of_smtp_is_where_it_is_said() {
+    let said = run(env!("CARGO_BIN_EXE_newsletter"));
+    let row = |way: &str, point: &str| -> [usize; 4] {
+        let mut rows = said.lines().filter(|row| row.starts_with(way) && row.contains(point));
+        counted(rows.next().expect("its row"))
+    };
+    let point = "after a mail, before its record";
+    assert_eq!(row("mail API  ", point), [4, 3, 3, 0], "{said}");
+    assert_eq!(row("SMTP  ", point), [4, 4, 3, 0], "{said}");
+    assert_eq!(row("SMTP at most once  ", point), [3, 3, 3, 1], "{said}");
+    assert_eq!(row("SMTP at most once  ", "  before a mail"), [2, 2, 2, 1], "{said}");
+}

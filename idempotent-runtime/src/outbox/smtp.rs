@@ -1,6 +1,7 @@
 //! Delivers by mail.
 
-use std::fmt;
+use std::error::Error as _;
+use std::{fmt, io};
 
 use async_trait::async_trait;
 use lettre::message::header::MessageId;
@@ -16,8 +17,8 @@ use crate::error::Error;
 /// "250" and the acknowledgement sends the mail again. Where that is worse than no mail at all, deliver
 /// [at most once](super::SinkExt::at_most_once).
 ///
-/// A mail that the server refuses for good (5xx) is dead; what it refuses for now (4xx) is tried again, also at most
-/// once; where the connection breaks the mail may have gone.
+/// A mail that the server refuses for good (5xx) is dead; what it refuses for now (4xx), or where it refuses the
+/// connection, is tried again, also at most once; where the connection breaks the mail may have gone.
 ///
 /// # Examples
 ///
@@ -89,8 +90,16 @@ where
         match self.server.send(mail).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_permanent() => Err(SinkError::dead(error)),
-            Err(error) if error.is_transient() => Err(SinkError::not_delivered(error)),
+            Err(error) if error.is_transient() || is_refused(&error) => {
+                Err(SinkError::not_delivered(error))
+            }
             Err(error) => Err(SinkError::retry(error)),
         }
     }
+}
+
+/// Whether nobody listened. Every other failure of a connection may have come after the mail was taken.
+fn is_refused(error: &lettre::transport::smtp::Error) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

@@ -68,6 +68,18 @@ async fn at_most_once_sends_again_what_was_refused_and_not_what_was_cut_off() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_not_there_has_no_mail() {
+    // Nobody listens on a port that was just given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let runtime = with_message("order 10").await;
+    let running = Running::start(&runtime, sink(port).at_most_once().max_attempts(3));
+    // Tried until it is dead: with any doubt it would be in review after the first try.
+    assert_eq!(settled(&runtime).await, (1, 0));
+    running.stop().await;
+    assert_eq!(runtime.outbox().dead(None, 1).await.unwrap()[0].attempts, 3);
+}
+
+#[tokio::test]
 async fn a_wrong_domain_is_refused() {
     for domain in ["", "shop example", "shop.example>\r\nBcc: x"] {
         let wrong = SmtpSink::new(server(25), domain, compose);

@@ -59,3 +59,6 @@ fn able() -> Option<PathBuf> {
     };
     PYTHONS.into_iter().find(able).map(PathBuf::from)
 }
+
+#[cfg(test)]
+mod tests;
