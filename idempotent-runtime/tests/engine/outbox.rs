@@ -1,12 +1,13 @@
 //! Sending and relaying: what is lost on the way, and when what is tried again.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use idempotent_runtime::__private::Handler;
 use idempotent_runtime::outbox::{self, Delivery, Relay, Route, SinkError};
 use idempotent_runtime::protocol::MessageState;
 use idempotent_runtime::{Error, Execution, Runtime, step};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -468,6 +469,57 @@ async fn a_shutdown_ends_the_relay_after_what_it_is_delivering() {
     runtime.shutdown(Duration::from_secs(60)).await;
     relay.await.unwrap().unwrap();
     assert_eq!(settled(&store).await, [MessageState::Delivered]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_delivered_while_the_relay_gave_up_is_not_delivered_again() {
+    /// Says so when it is dropped.
+    struct Dropped(mpsc::Sender<()>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    send(&runtime, "ends").await;
+    send(&runtime, "never ends").await;
+    let (given_up, gives_up) = mpsc::channel();
+    let gives_up = Arc::new(Mutex::new(gives_up));
+    let began = Arc::new(Semaphore::new(0));
+    let begun = Arc::clone(&began);
+    let sink = move |delivery: Delivery| {
+        let (begun, gives_up) = (Arc::clone(&begun), Arc::clone(&gives_up));
+        let never_ends = delivery.json::<String>().unwrap() == "never ends";
+        let dropped = never_ends.then(|| Dropped(given_up.clone()));
+        async move {
+            begun.add_permits(1);
+            if dropped.is_some() {
+                return std::future::pending().await;
+            }
+            // The relay has collected what ended, and drops what did not: then this one ends, without a pause in which
+            // it could be dropped.
+            gives_up.lock().unwrap().recv().unwrap();
+            Ok(())
+        }
+    };
+    let stop = async move {
+        let _both = began.acquire_many(2).await.unwrap();
+    };
+    let relay = Relay::new(&runtime).sink("out", Route::new(sink)).grace(Duration::ZERO);
+    relay.run_until(stop).await.unwrap();
+
+    let mut left: Vec<_> = store
+        .inner
+        .all_messages()
+        .unwrap()
+        .into_iter()
+        .map(|message| (message.body, message.state))
+        .collect();
+    left.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    let ends = (br#""ends""#.to_vec(), MessageState::Delivered);
+    assert_eq!(left, [ends, (br#""never ends""#.to_vec(), MessageState::Pending)]);
 }
 
 #[tokio::test(start_paused = true)]

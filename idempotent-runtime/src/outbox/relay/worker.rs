@@ -345,8 +345,13 @@ impl Worker {
 
     /// Drops the deliveries that did not end within the grace.
     async fn give_up(&mut self) {
-        self.collect();
-        self.deliveries.shutdown().await;
+        self.deliveries.abort_all();
+        // One that ended before it was dropped says itself what became of it: it may have delivered.
+        while let Some(ended) = self.deliveries.join_next_with_id().await {
+            if ended.is_ok() {
+                self.ended(ended);
+            }
+        }
         let given_up = given_up(&self.route);
         for flight in std::mem::take(&mut self.flights).into_values() {
             self.note(&flight.message, &given_up);
