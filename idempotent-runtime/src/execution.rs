@@ -124,6 +124,10 @@ impl Execution {
 
     /// Runs `future` as a part of this execution's body: steps and provider keys in it are this execution's.
     ///
+    /// A task that outlives the handler can call any handler as anybody can, its own included: while the attempt runs
+    /// that is [`Reentrant`](Error::Reentrant), and afterwards it is answered from what is stored. A step that begins
+    /// then panics, and a message is refused.
+    ///
     /// # Cancel safety
     ///
     /// That of `future`.
@@ -189,9 +193,11 @@ impl Execution {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Whether this execution, or one that called it, has this id.
+    /// Whether this execution, or one that called it, has this id and waits for what is called below. A task that
+    /// outlived its handler is waited for by nobody.
     pub(crate) fn runs(&self, id: ExecutionId) -> bool {
-        self.id() == id || self.inner.caller.as_ref().is_some_and(|caller| caller.runs(id))
+        (self.id() == id && !self.has_ended())
+            || self.inner.caller.as_ref().is_some_and(|caller| caller.runs(id))
     }
 
     /// Notes that one of our own errors was raised below this body.
@@ -284,7 +290,7 @@ impl Execution {
     pub(crate) async fn outlive<T>(&self) -> T {
         // Made first and asked then, while `end` says so first and wakes then: one sees the other.
         let ending = self.inner.ending.notified();
-        if !self.inner.ended.load(Ordering::SeqCst) {
+        if !self.has_ended() {
             ending.await;
         }
         panic!(
@@ -313,12 +319,18 @@ impl Execution {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        self.inner.ended.load(Ordering::SeqCst)
+    }
+
     /// Marks the execution as over: tasks that its body spawned can do nothing more in its name.
     pub(crate) fn end(&self) {
         self.inner.journal.close();
         self.inner.outbox.close();
         self.inner.ended.store(true, Ordering::SeqCst);
         self.inner.ending.notify_waiters();
+        // Its transaction is over, or does not wait for what such a task does.
+        self.inner.locks.store(false, Ordering::Release);
     }
 }
 

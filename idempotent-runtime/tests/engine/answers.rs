@@ -1,7 +1,8 @@
 //! What a caller is told.
 
 use idempotent_runtime::__private::{Handler, Operation, call};
-use idempotent_runtime::{Answer as How, Disposition, Error, Runtime, observe};
+use idempotent_runtime::{Answer as How, Disposition, Error, Execution, Runtime, observe};
+use tokio::sync::oneshot;
 
 use crate::support::{Answer, AppError, PLAIN, Runs, ours, run, run_terminal, runtime};
 
@@ -160,6 +161,56 @@ async fn a_handler_that_calls_itself_with_its_own_key_is_told() {
     let runtime = runtime().await;
     let below = runtime.clone();
     let outer = async move { run(&below, &PLAIN, "k", &1, async { Ok(1) }).await };
+    assert!(matches!(ours(run(&runtime, &PLAIN, "k", &1, outer).await), Error::Reentrant));
+}
+
+/// A body that ends as `outcome` says, and leaves a task behind that then calls the same handler: with a body of its
+/// own, which returns 2.
+async fn call_left_behind(runtime: &Runtime, outcome: Answer<u8>) -> Answer<u8> {
+    let (below, (send, child)) = (runtime.clone(), oneshot::channel());
+    let (over, ended) = oneshot::channel::<()>();
+    let body = async move {
+        let late = Execution::current().scope(async move {
+            ended.await.unwrap();
+            run(&below, &PLAIN, "k", &1, async { Ok(2) }).await
+        });
+        assert!(send.send(tokio::spawn(late)).is_ok());
+        outcome
+    };
+    let _ = run(runtime, &PLAIN, "k", &1, body).await;
+    over.send(()).unwrap();
+    child.await.unwrap().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_outlives_its_handler_calls_it_as_anybody_does() {
+    let completed = call_left_behind(&runtime().await, Ok(1)).await;
+    assert_eq!(completed.unwrap(), 1, "what is stored");
+    let released = call_left_behind(&runtime().await, Err(AppError::Unlucky)).await;
+    assert_eq!(released.unwrap(), 2, "another attempt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_a_handler_that_has_ended_does_not_call_the_one_that_waits_above() {
+    static INNER: Handler = Handler::new("inner", "engine", "{key}");
+    let runtime = runtime().await;
+    let (below, innermost) = (runtime.clone(), runtime.clone());
+    let outer = async move {
+        let (send, child) = oneshot::channel();
+        let (over, ended) = oneshot::channel::<()>();
+        let inner = async move {
+            let late = Execution::current().scope(async move {
+                ended.await.unwrap();
+                run::<u8, _, _>(&innermost, &PLAIN, "k", &1, async { panic!("ran") }).await
+            });
+            assert!(send.send(tokio::spawn(late)).is_ok());
+            Ok(1_u8)
+        };
+        run(&below, &INNER, "k", &1, inner).await?;
+        over.send(()).unwrap();
+        // It waits for the task, and the task must not wait for it.
+        child.await.unwrap().await.unwrap()
+    };
     assert!(matches!(ours(run(&runtime, &PLAIN, "k", &1, outer).await), Error::Reentrant));
 }
 

@@ -7,7 +7,7 @@ use idempotent_runtime::__private::{Handler, Held, call, terminal};
 use idempotent_runtime::protocol::State;
 use idempotent_runtime::store::{Memory, Store};
 use idempotent_runtime::testing::TokioClock;
-use idempotent_runtime::{Answer, Error, Runtime, observe, step};
+use idempotent_runtime::{Answer, Error, Execution, Runtime, observe, step};
 use tokio::sync::oneshot;
 
 use crate::books::Book;
@@ -473,4 +473,28 @@ async fn a_store_without_transactions_refuses_at_the_first_use() {
         assert!(reason.contains(part), "{reason}");
     }
     assert_eq!(runs.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_outlives_a_transaction_waits_for_nothing_of_it() {
+    let store = store();
+    store.books().lock().unwrap().body_max = Some(Duration::from_secs(10));
+    let runtime = runtime_on(&store).await;
+    let (over, ended) = tokio::sync::watch::channel(false);
+    let (send, mut child) = tokio::sync::mpsc::unbounded_channel();
+    let outer = runtime.clone();
+    let body = move |_: Held<Book>| {
+        let (below, mut ended, send) = (outer.clone(), ended.clone(), send.clone());
+        async move {
+            let late = Execution::current().scope(async move {
+                ended.wait_for(|over| *over).await.unwrap();
+                run(&below, &PLAIN, "inner", &(), async { Ok(2_u8) }).await
+            });
+            send.send(tokio::spawn(late)).unwrap();
+            Ok::<u8, AppError>(1)
+        }
+    };
+    assert_eq!(book(&runtime, body).await.unwrap(), 1);
+    over.send_replace(true);
+    assert_eq!(child.recv().await.unwrap().await.unwrap().unwrap(), 2);
 }
