@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "the lint knows test functions, not what they call")]
 
 mod attribute;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod commits;
 mod place;
 mod properties;
 #[cfg(feature = "postgres")]
