@@ -9,7 +9,7 @@ mod postgres_server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-pub use postgres_server::{Database, PostgresOptions, PostgresServer, ServerError};
+pub use postgres_server::{Cut, Database, PostgresOptions, PostgresServer, Proxy, ServerError};
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;

@@ -2,6 +2,7 @@
 //! the process that started it, however that process ends.
 
 mod directory;
+mod proxy;
 mod wire;
 
 use std::error::Error as StdError;
@@ -17,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use directory::{Directory, run};
+pub use proxy::{Cut, Proxy};
 
 /// Runs the server, and stops it when standard input ends: that is when the process that holds the other end
 /// of the pipe lets go of it, or dies.

@@ -2,8 +2,6 @@
 #![cfg(feature = "postgres")]
 #![expect(clippy::unwrap_used, reason = "what helps a test is a test")]
 
-#[path = "postgres_cases/cut.rs"]
-mod cut;
 #[path = "postgres_cases/steps.rs"]
 mod steps;
 
@@ -12,7 +10,7 @@ use std::time::Duration;
 
 use idempotent_conformance::postgres::PostgresFactory;
 use idempotent_conformance::sql::{self, Sql, assert_fails, claim, claimed, completion, granted};
-use idempotent_conformance::{PostgresOptions, PostgresServer};
+use idempotent_conformance::{Cut, PostgresOptions, PostgresServer, Proxy};
 use idempotent_runtime::protocol::{
     Claimed, Decision, Owner, State, TakeOver, TakenOver, Target, Written, decide,
 };
@@ -233,11 +231,9 @@ async fn a_locked_row_is_skipped_by_a_renewal_and_holds_up_no_other() {
     assert_eq!(store.renew(&renewals).await.unwrap(), [Renewed::Renewed; 3]);
 }
 
-async fn behind_a_proxy(place: &PostgresFactory) -> (cut::Proxy, Arc<dyn Store>) {
-    let server_port = PostgresServer::shared().port();
-    let proxy = cut::Proxy::before(server_port);
-    let url = place.url().replace(&format!(":{server_port}/"), &format!(":{}/", proxy.port()));
-    let store = postgres_store(&url, false).await.unwrap();
+async fn behind_a_proxy(place: &PostgresFactory) -> (Proxy, Arc<dyn Store>) {
+    let proxy = Proxy::before(PostgresServer::shared());
+    let store = postgres_store(&proxy.url(&place.url()), false).await.unwrap();
     (proxy, store)
 }
 
@@ -246,7 +242,7 @@ async fn a_claim_whose_answer_is_lost_finds_itself() {
     let place = PostgresFactory::fresh();
     migrated(&place).await;
     let (proxy, store) = behind_a_proxy(&place).await;
-    proxy.cut_after_the_next_statement();
+    proxy.cut("INSERT INTO idempotent_execution", Cut::BeforeTheAnswer);
     let first = claimed(&*store, &claim(2)).await;
     if let Err(error) = &first {
         assert!(error.is_transient(), "{error}");
@@ -266,7 +262,7 @@ async fn a_completion_whose_answer_is_lost_is_done() {
     migrated(&place).await;
     let (proxy, store) = behind_a_proxy(&place).await;
     let granted = granted(&*store, &claim(2)).await;
-    proxy.cut_after_the_next_statement();
+    proxy.cut("SET state = $1, result = $2", Cut::BeforeTheAnswer);
     let first = store.complete(&[completion(2, granted)]).await;
     assert_eq!(proxy.cuts(), 1);
     if let Err(error) = first {

@@ -2,14 +2,21 @@
 //!
 //! A process is told where to fall ([`Point`]) and how ([`Fall`]). Others come after it until the operation is
 //! answered or needs a person; then the frozen one is woken. [`Cell::judge`] compares the effects and the answers with
-//! the table.
+//! the table of [`Cell::expected`]. What a row of the table must catch is planted as a [`Bug`].
 
 mod cell;
+mod expected;
+
+mod child;
 mod effect;
 mod process;
 mod trap;
 
-pub use cell::{Cell, Expected, Seen};
+mod bug;
+
+pub use bug::Bug;
+pub use cell::{Cell, Place, Seen};
+pub use expected::{End, Expected};
 pub use process::{Answered, Job, main};
 
 use serde::{Deserialize, Serialize};
@@ -33,11 +40,15 @@ pub enum Class {
     TransactionStep,
     /// A message, committed with the handler's outcome, and delivered by a relay to a receiver that keeps its ids.
     Outbox,
+    /// The same, to a receiver that keeps none, by a sink that never repeats.
+    OutboxAtMostOnce,
+    /// The same, and the receiver can be asked.
+    OutboxReconciled,
 }
 
 impl Class {
     /// Every class.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::ProviderWindow,
         Self::ProviderForgot,
         Self::Plain,
@@ -46,12 +57,26 @@ impl Class {
         Self::Transaction,
         Self::TransactionStep,
         Self::Outbox,
+        Self::OutboxAtMostOnce,
+        Self::OutboxReconciled,
     ];
 
     /// Whether its effect is a write of the store's own database.
     #[must_use]
     pub fn is_transaction(self) -> bool {
         matches!(self, Self::Transaction | Self::TransactionStep)
+    }
+
+    /// Whether a relay delivers it.
+    #[must_use]
+    pub fn is_relayed(self) -> bool {
+        matches!(self, Self::Outbox | Self::OutboxAtMostOnce | Self::OutboxReconciled)
+    }
+
+    /// Whether the outside tells a request that it has seen from another.
+    #[must_use]
+    pub fn is_keyed(self) -> bool {
+        matches!(self, Self::ProviderWindow | Self::ProviderForgot | Self::Outbox)
     }
 
     /// The points that a call comes to, in their order.
@@ -100,13 +125,16 @@ impl Class {
                 Point::BeforeCompletion,
                 Point::AfterCompletion,
             ],
-            Self::Outbox => &[
+            Self::Outbox | Self::OutboxAtMostOnce | Self::OutboxReconciled => &[
                 Point::BeforeClaim,
                 Point::AfterClaim,
                 Point::BeforeCompletion,
                 Point::AfterCompletion,
+                Point::BeforeMessageClaim,
+                Point::AfterMessageClaim,
                 Point::BeforeDelivery,
                 Point::AfterDelivery,
+                Point::BeforeAcknowledgement,
                 Point::AfterAcknowledgement,
             ],
         }
@@ -138,12 +166,42 @@ pub enum Point {
     BeforeCompletion,
     /// It is stored, and the caller does not know.
     AfterCompletion,
-    /// The relay is about to deliver.
+    /// The relay's claim is about to be sent.
+    BeforeMessageClaim,
+    /// It has claimed, and nothing is begun.
+    AfterMessageClaim,
+    /// The sink is about to send.
     BeforeDelivery,
-    /// It has delivered, and is about to say so.
+    /// The receiver has it.
     AfterDelivery,
-    /// It has said so.
+    /// The end of the delivery is about to be written.
+    BeforeAcknowledgement,
+    /// It is written.
     AfterAcknowledgement,
+}
+
+impl Point {
+    /// What is found in the statement that is sent from here to a server, if one is.
+    #[must_use]
+    pub fn statement(self) -> Option<&'static str> {
+        Some(match self {
+            Self::BeforeClaim => "INSERT INTO idempotent_execution",
+            Self::BeforeStart | Self::BeforeRecord => "idempotent_step AS s (id",
+            Self::BeforeCommit => "COMMIT",
+            Self::BeforeCompletion => "SET state = $1, result = $2",
+            Self::BeforeMessageClaim | Self::BeforeAcknowledgement => "UPDATE idempotent_outbox",
+            Self::AfterClaim
+            | Self::AfterStart
+            | Self::BeforeEffect
+            | Self::AfterEffect
+            | Self::AfterRecord
+            | Self::AfterCompletion
+            | Self::AfterMessageClaim
+            | Self::BeforeDelivery
+            | Self::AfterDelivery
+            | Self::AfterAcknowledgement => return None,
+        })
+    }
 }
 
 /// How the process falls.
@@ -153,4 +211,15 @@ pub enum Fall {
     Dies,
     /// SIGSTOP; it is woken when another has taken over.
     Freezes,
+    /// Its connection to the server is cut before the statement arrives.
+    LosesRequest,
+    /// Its connection is cut when the server has done what the statement says, and before that is heard.
+    LosesAnswer,
+}
+
+impl Fall {
+    /// Every one of a process.
+    pub const OF_A_PROCESS: [Self; 2] = [Self::Dies, Self::Freezes];
+    /// Every one of a connection.
+    pub const OF_A_CONNECTION: [Self; 2] = [Self::LosesRequest, Self::LosesAnswer];
 }

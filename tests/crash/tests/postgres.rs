@@ -12,8 +12,9 @@ mod matrix;
 #[path = "common/processes.rs"]
 mod processes;
 
-use idempotent_conformance::{Database, PostgresServer};
+use idempotent_conformance::{Cut, Database, PostgresServer, Proxy};
 use idempotent_crash::Scratch;
+use idempotent_crash::matrix::{Bug, Cell, Fall};
 
 fn database() -> Database {
     PostgresServer::shared().fresh_database().expect("a database can be created")
@@ -99,4 +100,34 @@ fn twenty_handlers_share_two_connections() {
 #[test]
 fn every_cell_of_the_fault_matrix_ends_as_the_table_says() {
     on_postgres(|scratch, url| matrix::run(scratch, false, |_| url.to_owned()));
+}
+
+/// The server did what was asked, or never heard of it, and nobody knows which.
+#[test]
+fn every_cell_of_a_cut_connection_ends_as_the_table_says() {
+    on_postgres(|scratch, url| {
+        let count = Cell::of_a_connection().count();
+        assert!(count >= 70, "{count} cells");
+        matrix::judge(Cell::of_a_connection(), |cell| {
+            let proxy = Proxy::before(PostgresServer::shared());
+            let statement = cell.point.statement().unwrap();
+            let hears_nothing = cell.fall == Fall::LosesAnswer;
+            let cut = if hears_nothing { Cut::BeforeTheAnswer } else { Cut::BeforeTheRequest };
+            let place = matrix::place(scratch, url);
+            let seen = cell.run_through(&place, &proxy.url(url), || proxy.cut(statement, cut));
+            assert_eq!(proxy.cuts(), 1, "{cell:?} sent no such statement");
+            seen
+        });
+    });
+}
+
+#[test]
+fn the_fault_matrix_catches_planted_bugs() {
+    let _alone = loops::alone();
+    let scratch = Scratch::fresh("bugs");
+    let databases: Vec<_> = Bug::ALL.iter().map(|bug| (*bug, database())).collect();
+    matrix::planted(&scratch, |bug| {
+        let found = databases.iter().find(|(of, _)| *of == bug);
+        found.unwrap().1.url().to_owned()
+    });
 }

@@ -95,3 +95,12 @@ fn every_cell_of_the_fault_matrix_ends_as_the_table_says() {
         format!("sqlite://{}", scratch.join(&format!("{}.db", cell.name())).display())
     });
 }
+
+#[test]
+fn the_fault_matrix_catches_planted_bugs() {
+    let _alone = loops::alone();
+    let scratch = Scratch::fresh("bugs");
+    matrix::planted(&scratch, |bug| {
+        format!("sqlite://{}", scratch.join(&format!("{bug:?}.db")).display())
+    });
+}

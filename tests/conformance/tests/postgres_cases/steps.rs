@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use idempotent_conformance::PostgresOptions;
 use idempotent_conformance::postgres::PostgresFactory;
 use idempotent_conformance::sql::{
     self, Sql as _, assert_fails, claim, claimed, completion, granted, id,
 };
+use idempotent_conformance::{Cut, PostgresOptions};
 use idempotent_runtime::protocol::{
     Claimed, Owner, Record, Release, ReleaseTo, SettleTo, Settled, Settlement, State, Step,
     StepClass, StepFound, StepName, StepRecord, StepStart, StepStarted, StepState, TakeOver,
@@ -347,12 +347,12 @@ async fn steps_whose_answers_are_lost_are_written_once() {
     migrated(&place).await;
     let (proxy, store) = behind_a_proxy(&place).await;
     let token = granted(&*store, &claim(1)).await.token;
-    proxy.cut_after_the_next_statement();
+    proxy.cut("INSERT INTO idempotent_step", Cut::BeforeTheAnswer);
     // The store itself tries again, on another connection.
     let started = start(token).on(Arc::clone(&store)).await.unwrap();
     assert!(matches!(started, StepStarted::Started { .. }), "{started:?}");
     assert_eq!((proxy.cuts(), execution(&*store).await.open_steps), (1, 1));
-    proxy.cut_after_the_next_statement();
+    proxy.cut("INSERT INTO idempotent_step", Cut::BeforeTheAnswer);
     assert_eq!(record(token, "1").on(Arc::clone(&store)).await.unwrap(), Written::Done);
     assert_eq!((proxy.cuts(), execution(&*store).await.open_steps), (2, 0));
     assert_eq!(journal(&*store).await.len(), 1);

@@ -4,16 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use idempotent_runtime::outbox::{self, Delivery, Relay, Route};
 use idempotent_runtime::{Effect, Error, Found, Runtime, idempotent, step};
 
 use super::trap::Trap;
-use super::{Class, Point};
-
-/// How long a relay owns a message.
-const DELIVERY_LEASE: Duration = Duration::from_secs(1);
+use super::{Bug, Class, Point};
 
 /// What the handlers write in their transactions.
 pub(super) const CREATE: &str = "CREATE TABLE IF NOT EXISTS effect (operation TEXT NOT NULL)";
@@ -26,6 +24,8 @@ pub(super) const COUNT: &str = "SELECT count(*) FROM effect WHERE operation = $1
 pub(super) enum Failed {
     /// A statement failed.
     Database,
+    /// A person decides about the message.
+    MessageHeld,
     Idempotent(Error),
 }
 
@@ -46,6 +46,9 @@ impl From<Error> for Failed {
 pub(super) struct Outside {
     pub(super) effects: PathBuf,
     pub(super) trap: Arc<Trap>,
+    /// How long a relay owns a message.
+    pub(super) lease: Duration,
+    pub(super) bug: Option<Bug>,
 }
 
 impl Outside {
@@ -60,7 +63,11 @@ impl Outside {
     fn note(&self, key: &str) {
         let file = OpenOptions::new().create(true).append(true).open(&self.effects);
         let mut file = file.expect("the file of effects opens");
-        writeln!(file, "{key}").expect("the effect is written down");
+        let attempt = match self.bug {
+            Some(Bug::KeyOfTheAttempt) => format!("/{}", std::process::id()),
+            _ => String::new(),
+        };
+        writeln!(file, "{key}{attempt}").expect("the effect is written down");
         file.sync_data().expect("the effect is on disk");
     }
 
@@ -92,10 +99,10 @@ pub(super) async fn call(
         (Class::Transaction, "postgres") => on_postgres::whole(operation, outside).await,
         #[cfg(feature = "postgres")]
         (Class::TransactionStep, "postgres") => on_postgres::part(operation, outside).await,
-        (Class::Outbox, _) => {
+        (Class::Outbox | Class::OutboxAtMostOnce | Class::OutboxReconciled, _) => {
             let topic = format!("effect/{operation}");
             let value = sends(operation, topic.clone()).await?;
-            deliver(runtime, &topic, outside).await?;
+            deliver(runtime, &topic, class, outside).await?;
             Ok(value)
         }
         (
@@ -111,7 +118,7 @@ pub(super) async fn call(
     }
 }
 
-#[idempotent(key = "operation:{operation}", lease = "1500ms", max_runtime = "3s")]
+#[idempotent(key = "operation:{operation}")]
 async fn steps(
     operation: String,
     #[context] class: Class,
@@ -132,22 +139,32 @@ async fn steps(
             };
             effect.at_most_once().reconcile(ask).run(act).await
         }
-        Class::Transaction | Class::TransactionStep | Class::Outbox => {
+        Class::Transaction
+        | Class::TransactionStep
+        | Class::Outbox
+        | Class::OutboxAtMostOnce
+        | Class::OutboxReconciled => {
             unreachable!("{class:?} has a handler of its own")
         }
     }
 }
 
-#[idempotent(key = "operation:{operation}", lease = "1500ms", max_runtime = "3s")]
+#[idempotent(key = "operation:{operation}")]
 async fn sends(operation: String, #[context] topic: String) -> Result<u32, Failed> {
     outbox::send(&topic, &operation)?;
     Ok(42)
 }
 
-/// Delivers until no message of the topic is left.
-async fn deliver(runtime: &Runtime, topic: &str, outside: Outside) -> Result<(), Error> {
+/// Delivers until no message of the topic is left, or a person has to decide about it.
+async fn deliver(
+    runtime: &Runtime,
+    topic: &str,
+    class: Class,
+    outside: Outside,
+) -> Result<(), Failed> {
+    let sending = outside.clone();
     let sink = move |delivery: Delivery| {
-        let outside = outside.clone();
+        let outside = sending.clone();
         async move {
             outside.trap.comes_to(Point::BeforeDelivery);
             outside.note(delivery.id());
@@ -155,19 +172,31 @@ async fn deliver(runtime: &Runtime, topic: &str, outside: Outside) -> Result<(),
             Ok(())
         }
     };
+    let route = Route::new(sink).lease(outside.lease);
+    let ask = move |delivery: Delivery| {
+        let happened = outside.happened(delivery.id());
+        async move { Ok(if happened { Found::Happened(()) } else { Found::DidNotHappen }) }
+    };
+    let route = if class == Class::OutboxAtMostOnce { route.at_most_once() } else { route };
+    let route = if class == Class::OutboxReconciled { route.reconcile(ask) } else { route };
+    let held = AtomicBool::new(false);
     let left = async || {
-        let counts = runtime.outbox().counts().await;
-        counts.is_ok_and(|counts| counts.iter().any(|count| count.topic == topic))
+        let Ok(counts) = runtime.outbox().counts().await else { return false };
+        let count = counts.iter().find(|count| count.topic == topic);
+        let is_held = count.is_some_and(|count| count.review > 0);
+        held.fetch_or(is_held, Ordering::Relaxed);
+        count.is_some() && !is_held
     };
     Relay::new(runtime)
-        .sink(topic, Route::new(sink).lease(DELIVERY_LEASE))
+        .sink(topic, route)
         .poll_every(Duration::from_millis(50))
         .run_until(async {
             while left().await {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         })
-        .await
+        .await?;
+    if held.into_inner() { Err(Failed::MessageHeld) } else { Ok(()) }
 }
 
 #[cfg(feature = "sqlite")]
@@ -187,12 +216,7 @@ mod on_sqlite {
         Ok(42)
     }
 
-    #[idempotent(
-        key = "operation:{operation}",
-        name = "on_sqlite-whole",
-        lease = "1500ms",
-        max_runtime = "3s"
-    )]
+    #[idempotent(key = "operation:{operation}", name = "on_sqlite-whole")]
     pub(super) async fn whole(
         operation: String,
         #[context] outside: Outside,
@@ -201,12 +225,7 @@ mod on_sqlite {
         write(&operation, &outside, tx).await
     }
 
-    #[idempotent(
-        key = "operation:{operation}",
-        name = "on_sqlite-part",
-        lease = "1500ms",
-        max_runtime = "3s"
-    )]
+    #[idempotent(key = "operation:{operation}", name = "on_sqlite-part")]
     pub(super) async fn part(
         operation: String,
         #[context] outside: Outside,
@@ -234,12 +253,7 @@ mod on_postgres {
         Ok(42)
     }
 
-    #[idempotent(
-        key = "operation:{operation}",
-        name = "on_postgres-whole",
-        lease = "1500ms",
-        max_runtime = "3s"
-    )]
+    #[idempotent(key = "operation:{operation}", name = "on_postgres-whole")]
     pub(super) async fn whole(
         operation: String,
         #[context] outside: Outside,
@@ -248,12 +262,7 @@ mod on_postgres {
         write(&operation, &outside, tx).await
     }
 
-    #[idempotent(
-        key = "operation:{operation}",
-        name = "on_postgres-part",
-        lease = "1500ms",
-        max_runtime = "3s"
-    )]
+    #[idempotent(key = "operation:{operation}", name = "on_postgres-part")]
     pub(super) async fn part(
         operation: String,
         #[context] outside: Outside,

@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotent_runtime::{Error, ErrorKind, Runtime, observe};
 use serde::{Deserialize, Serialize};
 
+use super::bug::Flaw;
 use super::effect::{self, Failed, Outside};
 use super::trap::{Trap, Trapped};
-use super::{Class, Fall, Point};
+use super::{Bug, Class, Fall, Point};
 use crate::worker;
 
 /// What a process is told when it starts, as its one argument.
@@ -23,8 +25,12 @@ pub struct Job {
     pub effects: PathBuf,
     /// The class of the effect.
     pub class: Class,
+    /// The lease of an attempt; it may run twice as long.
+    pub lease: Duration,
     /// Where and how the process falls.
     pub falls: Option<(Point, Fall)>,
+    /// The bug in its store.
+    pub bug: Option<Bug>,
 }
 
 /// What a process says before it ends.
@@ -65,17 +71,21 @@ pub fn main(job: Job) {
 }
 
 async fn call(job: Job) -> Answered {
-    let Job { url, operation, effects, class, falls } = job;
+    let Job { url, operation, effects, class, lease, falls, bug } = job;
     let trap = Trap::new(falls);
-    let store = Trapped { store: worker::open(&url).await, trap: Arc::clone(&trap) };
-    let name = store.store.name();
+    let store = worker::open(&url).await;
+    let name = store.name();
+    let flaw = Flaw::of(bug, store, &url).await;
+    let store = Trapped { store: Arc::clone(&flaw.store), trap: Arc::clone(&trap), flaw };
     let runtime = Runtime::builder(worker::NAMESPACE)
         .store(store)
+        .lease(lease)
+        .max_runtime(lease * 2)
         .reaper(false)
         .connect()
         .await
         .expect("it connects");
-    let outside = Outside { effects, trap };
+    let outside = Outside { effects, trap, lease: lease * 2 / 3, bug };
     let called = effect::call(&runtime, name, operation, class, outside);
     let seen = observe(runtime.scope(called)).await;
     let replayed = seen.answer == Some(idempotent_runtime::Answer::Replayed);
@@ -84,6 +94,7 @@ async fn call(job: Job) -> Answered {
         Err(Failed::Idempotent(error)) => told(&error),
         // A statement in a transaction that the server gave up, or whose session it closed.
         Err(Failed::Database) => Answered::Later(1),
+        Err(Failed::MessageHeld) => Answered::Review,
     }
 }
 

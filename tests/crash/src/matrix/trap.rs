@@ -18,10 +18,11 @@ use idempotent_runtime::store::{
     Wakeups,
 };
 
+use super::bug::{Bug, Flaw};
 use super::{Fall, Point};
 use crate::worker;
 
-/// What a process says before it is frozen.
+/// What a process says before it is frozen, or cut off.
 pub(super) const AT_THE_POINT: &str = "at the point";
 
 /// Falls once, at its point.
@@ -44,14 +45,15 @@ impl Trap {
         }
         match fall {
             Fall::Dies => worker::die(),
-            Fall::Freezes => freeze(),
+            Fall::Freezes | Fall::LosesRequest | Fall::LosesAnswer => wait(),
         }
     }
 }
 
-/// Says that it is at the point, where the test stops the process, and goes on when it is told to. A stop that it sent
-/// itself would reach another of its threads first, and find this one further on.
-fn freeze() {
+/// Says that it is at the point, where the test stops the process or makes ready to cut its connection, and goes on
+/// when it is told to. A stop that it sent itself would reach another of its threads first, and find this one further
+/// on.
+fn wait() {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{AT_THE_POINT}").expect("the test listens");
     output.flush().expect("the test listens");
@@ -65,6 +67,9 @@ struct TrappedTransaction {
     trap: Arc<Trap>,
     /// The point behind its commit.
     after: Point,
+    flaw: Flaw,
+    /// What a bug writes behind the commit.
+    apart: Option<Completion>,
 }
 
 #[async_trait]
@@ -82,6 +87,10 @@ impl Transaction for TrappedTransaction {
     }
 
     async fn complete(&mut self, completion: &Completion) -> Result<Written, TransactionError> {
+        if self.flaw.is(Bug::OutcomeApart) {
+            self.apart = Some(completion.clone());
+            return Ok(Written::Done);
+        }
         self.trap.comes_to(Point::BeforeCompletion);
         self.after = Point::AfterCompletion;
         self.transaction.complete(completion).await
@@ -96,6 +105,10 @@ impl Transaction for TrappedTransaction {
     async fn commit(self: Box<Self>) -> Result<(), TransactionError> {
         self.trap.comes_to(Point::BeforeCommit);
         let committed = self.transaction.commit().await;
+        if let Some(completion) = &self.apart {
+            self.trap.comes_to(Point::BeforeCompletion);
+            self.flaw.store.complete(std::slice::from_ref(completion)).await?;
+        }
         self.trap.comes_to(self.after);
         committed
     }
@@ -110,6 +123,7 @@ impl Transaction for TrappedTransaction {
 pub(super) struct Trapped {
     pub(super) store: Arc<dyn Store>,
     pub(super) trap: Arc<Trap>,
+    pub(super) flaw: Flaw,
 }
 
 impl Trapped {
@@ -160,8 +174,11 @@ impl Store for Trapped {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        let (own, apart) = self.flaw.messages_apart(completions);
         let points = (Point::BeforeCompletion, Point::AfterCompletion);
-        self.between(points, self.store.complete(completions)).await
+        let written = self.between(points, self.store.complete(&own)).await?;
+        self.flaw.send(&apart).await?;
+        Ok(written)
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
@@ -173,12 +190,13 @@ impl Store for Trapped {
     }
 
     async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
-        self.between((Point::BeforeStart, Point::AfterStart), self.store.start_steps(starts)).await
+        let started = self.flaw.start_steps(starts);
+        self.between((Point::BeforeStart, Point::AfterStart), started).await
     }
 
     async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
-        self.between((Point::BeforeRecord, Point::AfterRecord), self.store.record_steps(records))
-            .await
+        let recorded = self.flaw.record_steps(records);
+        self.between((Point::BeforeRecord, Point::AfterRecord), recorded).await
     }
 
     async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {
@@ -221,8 +239,9 @@ impl Store for Trapped {
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         let transaction = self.store.begin(limits).await?;
-        let (trap, after) = (Arc::clone(&self.trap), Point::AfterCompletion);
-        Ok(Box::new(TrappedTransaction { transaction, trap, after }))
+        let (trap, flaw) = (Arc::clone(&self.trap), self.flaw.clone());
+        let after = Point::AfterCompletion;
+        Ok(Box::new(TrappedTransaction { transaction, trap, after, flaw, apart: None }))
     }
 
     async fn close(&self) {
@@ -236,7 +255,13 @@ impl Messages for Trapped {
         &self,
         claims: &[MessageClaim],
     ) -> Result<Vec<MessagesClaimed>, StoreError> {
-        self.store.messages().claim_messages(claims).await
+        self.trap.comes_to(Point::BeforeMessageClaim);
+        self.flaw.before_message_claims(claims).await;
+        let claimed = self.store.messages().claim_messages(claims).await?;
+        if claimed.iter().any(|claimed| !claimed.messages.is_empty()) {
+            self.trap.comes_to(Point::AfterMessageClaim);
+        }
+        Ok(claimed)
     }
 
     async fn renew_messages(
@@ -247,9 +272,8 @@ impl Messages for Trapped {
     }
 
     async fn end_deliveries(&self, ends: &[DeliveryEnd]) -> Result<Vec<Written>, StoreError> {
-        let answer = self.store.messages().end_deliveries(ends).await;
-        self.trap.comes_to(Point::AfterAcknowledgement);
-        answer
+        let points = (Point::BeforeAcknowledgement, Point::AfterAcknowledgement);
+        self.between(points, self.store.messages().end_deliveries(ends)).await
     }
 
     async fn decide_messages(
