@@ -13,9 +13,11 @@ pages! {
     Readme: "../../README.md",
     Cookbook: "../../docs/src/cookbook.md",
     Effects: "../../docs/src/effects.md",
+    Outbox: "../../docs/src/outbox.md",
     Providers: "../../docs/src/providers.md",
     Results: "../../docs/src/results.md",
     Review: "../../docs/src/review.md",
     Running: "../../docs/src/running.md",
     Stores: "../../docs/src/stores.md",
+    Transactions: "../../docs/src/transactions.md",
 }
