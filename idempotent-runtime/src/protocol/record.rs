@@ -205,6 +205,12 @@ impl Limits {
     pub fn margin_ms(&self) -> u64 {
         (self.lease_ms / 10).max((self.lease_ms / 3).min(1_000))
     }
+
+    /// How long an attempt may act from its claim on: `max_runtime` and a margin, in milliseconds.
+    #[must_use]
+    pub fn alive_ms(&self) -> u64 {
+        self.max_runtime_ms.saturating_add(self.margin_ms())
+    }
 }
 
 /// The stored record of one operation, without its [`Identity`].
@@ -224,6 +230,8 @@ pub struct Record {
     pub lease_until: Micros,
     /// When the newest attempt was claimed.
     pub attempt_started_at: Micros,
+    /// From then on no attempt so far can act any more: the latest of the bounds that each was claimed with.
+    pub alive_until: Micros,
     /// Retryable: not claimable before.
     pub not_before: Option<Micros>,
     /// Attempts so far, the newest included.

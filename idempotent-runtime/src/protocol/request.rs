@@ -226,7 +226,7 @@ pub enum StepFound {
 pub enum Settled {
     /// It is stored, under a raised token.
     Done,
-    /// The last attempt may still be alive; retry can be decided after this many milliseconds.
+    /// An attempt may still be alive; retry can be decided after this many milliseconds.
     TooEarly {
         /// Milliseconds from now.
         retry_after_ms: u64,

@@ -97,7 +97,7 @@ pub struct Step {
     pub owner: Owner,
     /// When this generation was first started, or recorded.
     pub started_at: Micros,
-    /// From then on the attempt that started it last can no longer act.
+    /// From then on no attempt that started it can act any more.
     pub alive_until: Micros,
     /// The value as JSON, once recorded.
     pub value: Option<Vec<u8>>,
@@ -145,6 +145,8 @@ pub struct StepStart {
     /// The generation to run: the execution's for a step without an entry, the entry's to go on with it, the next
     /// one where the effect is known not to have happened.
     pub generation: u32,
+    /// Whose entry the attempt saw, which it goes on with; `None` where it saw none.
+    pub seen: Option<Owner>,
 }
 
 /// The answer to a [`StepStart`].
@@ -157,7 +159,7 @@ pub enum StepStarted {
         /// The store's time.
         now: Micros,
     },
-    /// The entry is another than was expected. Nothing was written.
+    /// There is an entry that was not seen, or it is in another generation. Nothing was written.
     Found(Box<Step>),
     /// The guard did not hold. Nothing was written.
     Fenced,
@@ -224,20 +226,19 @@ pub fn start_step(
     let mut started_at = now;
     if let Some(step) = step {
         let same = step.generation == request.generation;
+        let seen = request.seen == Some(step.owner);
         match step.state {
             StepState::Started if same && step.owner == request.owner => {
                 return (None, StepStarted::Started { started_at: step.started_at, now });
             }
-            StepState::Started if same => started_at = step.started_at,
-            StepState::Started if step.generation < request.generation => {}
-            StepState::Cleared if same => {}
+            StepState::Started if same && seen => started_at = step.started_at,
+            StepState::Started if step.generation < request.generation && seen => {}
+            StepState::Cleared if same && seen => {}
             StepState::Started | StepState::Cleared | StepState::Recorded => {
                 return (None, StepStarted::Found(Box::new(step.clone())));
             }
         }
     }
-    let limits = &record.limits;
-    let alive_ms = limits.max_runtime_ms.saturating_add(limits.margin_ms());
     let started = Step {
         name: request.name.clone(),
         class: request.class,
@@ -247,7 +248,7 @@ pub fn start_step(
         version: request.version,
         owner: request.owner,
         started_at,
-        alive_until: record.attempt_started_at.plus_ms(alive_ms),
+        alive_until: record.alive_until,
         value: None,
         done_at: None,
     };

@@ -46,6 +46,7 @@ pub fn claim(record: Option<&Record>, claim: &Claim, now: Micros) -> (Option<Rec
         token: Token::first(now),
         lease_until: lease_end(&claim.limits, now, now),
         attempt_started_at: now,
+        alive_until: now.plus_ms(claim.limits.alive_ms()),
         not_before: None,
         attempts: 1,
         crashes: 0,
@@ -95,6 +96,7 @@ pub fn take_over(
                 token: record.token.next(now),
                 lease_until: lease_end(&request.limits, now, now),
                 attempt_started_at: now,
+                alive_until: record.alive_until.max(now.plus_ms(request.limits.alive_ms())),
                 not_before: None,
                 attempts: record.attempts.saturating_add(1),
                 crashes: record.crashes.saturating_add(u32::from(lapsed)),
@@ -238,12 +240,9 @@ pub fn reap(record: &Record, now: Micros) -> Option<Record> {
     lapsed.then(|| crashed(record, REASON_LAPSED))
 }
 
-/// How long the newest attempt may still be alive, in milliseconds; `None` once it cannot be.
+/// How long an attempt may still be alive, in milliseconds; `None` once none can be.
 fn may_live_ms(record: &Record, now: Micros) -> Option<u64> {
-    let limits = &record.limits;
-    let alive_ms = limits.max_runtime_ms.saturating_add(limits.margin_ms());
-    let dead_at = record.attempt_started_at.plus_ms(alive_ms);
-    (dead_at > now).then(|| now.ms_until(dead_at))
+    (record.alive_until > now).then(|| now.ms_until(record.alive_until))
 }
 
 /// Writes a person's decision about an execution in review, or about a finished one that is reopened; what is

@@ -18,8 +18,8 @@ use crate::metrics;
 use crate::outcome::{decode, encode};
 use crate::policy::ms;
 use crate::protocol::{
-    Micros, Step, StepClass, StepName, StepRecord, StepStart, StepStarted, StepState, StoredResult,
-    Written,
+    Micros, Owner, Step, StepClass, StepName, StepRecord, StepStart, StepStarted, StepState,
+    StoredResult, Written,
 };
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -46,21 +46,21 @@ where
     if recorded_ahead {
         tokio::task::yield_now().await;
     }
-    let generation = match this.next(entry).await {
+    let (generation, seen) = match this.next(entry).await {
         Next::Replay(json) => return Ok(this.replay(&json).await),
-        Next::Run { generation } => generation,
+        Next::Run { generation, seen } => (generation, seen),
         Next::Ask(open) => match this.ask(question, &open).await? {
             Found::Happened(value) => {
                 return Ok(this.record(value, open.generation, running).await);
             }
-            Found::DidNotHappen => open.generation.saturating_add(1),
+            Found::DidNotHappen => (open.generation.saturating_add(1), Some(open.owner)),
             Found::Unknown => {
                 let reason = "was started, and `reconcile` could not tell whether it happened";
                 return this.review(reason).await;
             }
         },
     };
-    let started_at = this.start(generation).await;
+    let started_at = this.start(generation, seen).await;
     let mut now = Effect::new(this.execution.clone(), this.name.clone(), generation);
     loop {
         this.check_time(started_at).await;
@@ -86,10 +86,7 @@ where
                 now = now.next();
             }
             (None, Ok(error)) => return Err(error),
-            (None, Err(timeout)) => {
-                let step = this.name.step.clone();
-                return this.fail(Error::StepTimeout { step, timeout }).await;
-            }
+            (None, Err(timeout)) => return this.too_long(timeout).await,
         }
     }
 }
@@ -98,8 +95,8 @@ where
 pub(super) enum Next {
     /// Returns what an attempt before recorded.
     Replay(Vec<u8>),
-    /// Runs under this generation.
-    Run { generation: u32 },
+    /// Runs under this generation; `seen`: whose entry it goes on with.
+    Run { generation: u32, seen: Option<Owner> },
     /// Asks what became of the entry.
     Ask(Box<Step>),
 }
@@ -177,12 +174,12 @@ impl This {
     /// What follows from the entry of an attempt before.
     pub(super) async fn next(&self, entry: Option<Step>) -> Next {
         let Some(entry) = entry else {
-            return Next::Run { generation: self.execution.attempt().generation };
+            return Next::Run { generation: self.execution.attempt().generation, seen: None };
         };
-        let generation = entry.generation;
+        let (generation, seen) = (entry.generation, Some(entry.owner));
         match (entry.state, entry.class, self.class) {
             (StepState::Recorded, ..) => Next::Replay(entry.value.unwrap_or_default()),
-            (StepState::Cleared, ..) => Next::Run { generation },
+            (StepState::Cleared, ..) => Next::Run { generation, seen },
             (StepState::Started, StepClass::AtMostOnce, StepClass::AtMostOnce) if self.asks => {
                 Next::Ask(Box::new(entry))
             }
@@ -191,10 +188,10 @@ impl This {
                     .await
             }
             (StepState::Started, _, StepClass::Plain | StepClass::Transaction) => {
-                Next::Run { generation }
+                Next::Run { generation, seen }
             }
             (StepState::Started, _, StepClass::ProviderWindow) if self.remembers(&entry) => {
-                Next::Run { generation }
+                Next::Run { generation, seen }
             }
             (StepState::Started, ..) if self.asks => Next::Ask(Box::new(entry)),
             (StepState::Started, ..) => {
@@ -247,7 +244,7 @@ impl This {
     }
 
     /// Notes that the effect is about to begin, where its class asks for it. When it was first noted.
-    async fn start(&self, generation: u32) -> Option<Micros> {
+    async fn start(&self, generation: u32, seen: Option<Owner>) -> Option<Micros> {
         if matches!(self.class, StepClass::Plain | StepClass::Transaction) {
             return None;
         }
@@ -261,6 +258,7 @@ impl This {
             reconciles: self.asks,
             version: self.execution.handler().current_version(),
             generation,
+            seen,
         };
         let runtime = self.execution.runtime();
         let asked = runtime.clock().elapsed();

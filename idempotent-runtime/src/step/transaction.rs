@@ -34,7 +34,7 @@ where
     }
     let generation = match this.next(entry).await {
         Next::Replay(json) => return Ok(this.replay(&json).await),
-        Next::Run { generation } => generation,
+        Next::Run { generation, .. } => generation,
         Next::Ask(_) => unreachable!("a step that asks nobody was to ask"),
     };
     this.check_time(None).await;
@@ -151,8 +151,8 @@ impl This {
         let _ = self.execution.runtime().in_own_task(rolled_back).await;
     }
 
-    /// Stops the body: nothing of the step is left, and the next attempt runs it again.
-    async fn too_long<T>(&self, timeout: Duration) -> T {
+    /// Stops the body: the next attempt goes on with the step as its class says.
+    pub(super) async fn too_long<T>(&self, timeout: Duration) -> T {
         let step = self.name.step.clone();
         self.fail(Error::StepTimeout { step, timeout }).await
     }

@@ -99,7 +99,8 @@ impl Factory for PostgresFactory {
                  alive_until = alive_until - by.it, done_at = done_at - by.it
                FROM by)
              UPDATE idempotent_execution SET lease_until = lease_until - by.it,
-               attempt_started_at = attempt_started_at - by.it, not_before = not_before - by.it,
+               attempt_started_at = attempt_started_at - by.it, alive_until = alive_until - by.it,
+               not_before = not_before - by.it,
                created_at = created_at - by.it, done_at = done_at - by.it
              FROM by",
         )

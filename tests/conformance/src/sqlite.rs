@@ -94,7 +94,8 @@ impl Factory for SqliteFactory {
         let us = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         sqlx::query(
             "UPDATE idempotent_execution SET lease_until = lease_until - ?1,
-               attempt_started_at = attempt_started_at - ?1, not_before = not_before - ?1,
+               attempt_started_at = attempt_started_at - ?1, alive_until = alive_until - ?1,
+               not_before = not_before - ?1,
                created_at = created_at - ?1, done_at = done_at - ?1",
         )
         .bind(us)

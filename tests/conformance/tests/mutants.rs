@@ -127,6 +127,12 @@ mutants! {
         taken(record, journal, request, now, |next, old| next.attempt_started_at = old.attempt_started_at)
     } }
 
+    both take_over_forgets_who_may_be_alive { take_over: |record, journal, request, now| {
+        taken(record, journal, request, now, |next, _| {
+            next.alive_until = now.plus_ms(next.limits.alive_ms());
+        })
+    } }
+
     both renew_ignores_the_owner { renew: |record, request, now| {
         let owner = record.map_or(request.owner, |record| record.owner);
         protocol::renew(record, &Renewal { owner, ..*request }, now)
@@ -250,12 +256,10 @@ mutants! {
         (write.zip(record).map(|(next, old)| Record { token: old.token, ..next }), answer)
     } }
     both settle_retries_too_early { settle: |record, request, now| {
-        let dead = record.map(|record| Record { attempt_started_at: Micros(0), ..record.clone() });
+        let dead = record.map(|record| Record { alive_until: now, ..record.clone() });
         let (write, answer) = protocol::settle(dead.as_ref(), request, now);
-        let restored = write.zip(record).map(|(next, old)| Record {
-            attempt_started_at: old.attempt_started_at,
-            ..next
-        });
+        let restored =
+            write.zip(record).map(|(next, old)| Record { alive_until: old.alive_until, ..next });
         (restored, answer)
     } }
     suite settle_waits_no_margin { settle: |record, request, now| {

@@ -31,6 +31,7 @@ const TAMPERED: &[(&str, &str)] = &[
     ),
     ("lease_until", "UPDATE idempotent_execution SET lease_until = 'infinity'"),
     ("attempt_started_at", "UPDATE idempotent_execution SET attempt_started_at = '-infinity'"),
+    ("alive_until", "UPDATE idempotent_execution SET alive_until = 'infinity'"),
     ("not_before", "UPDATE idempotent_execution SET not_before = 'infinity'"),
     ("done_at", "UPDATE idempotent_execution SET done_at = 'infinity'"),
     ("created_at", "UPDATE idempotent_execution SET created_at = 'infinity'"),

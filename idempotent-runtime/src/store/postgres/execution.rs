@@ -64,7 +64,8 @@ impl Operation for Claim {
                 .bind(ms(self.limits.max_runtime_ms))
                 .bind(number(self.limits.crashes_max))
                 .bind(ms(self.limits.retain_ms))
-                .bind(&self.fingerprint);
+                .bind(&self.fingerprint)
+                .bind(ms(self.limits.alive_ms()));
             if let Some(issued_at) = self.issued_at {
                 query = query.bind(issued_until(issued_at, self.limits.retain_ms));
             }
@@ -136,6 +137,7 @@ async fn take_over_to_run(
         .bind(id(request.id))
         .bind(request.seen.0)
         .bind(REASON_BLIND)
+        .bind(ms(request.limits.alive_ms()))
         .fetch_all(&mut *db.connection)
         .await
         .map_err(at("to take over"))?;

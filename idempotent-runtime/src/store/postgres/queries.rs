@@ -71,7 +71,7 @@ impl Queries {
             names: names.clone(),
             steps: Steps::new(names),
             claim: claim(t, "").into(),
-            claim_issued: claim(t, "AND n.now <= $13").into(),
+            claim_issued: claim(t, "AND n.now <= $14").into(),
             read: format!("SELECT {execution} FROM {t} e WHERE e.id = $1").into(),
             take_over: take_over(t, s).into(),
             take_over_review: format!(
@@ -132,16 +132,6 @@ impl Queries {
     }
 }
 
-/// From when on no attempt of an execution in review can be alive: `max_runtime` and `Limits::margin_ms`.
-fn dead_at(alias: &str) -> String {
-    let (runtime, lease) = (format!("{alias}max_runtime_ms"), format!("{alias}lease_ms"));
-    format!(
-        "({alias}attempt_started_at + {} + {})",
-        interval(&runtime),
-        interval(&format!("GREATEST({lease} / 10, LEAST({lease} / 3, 1000))"))
-    )
-}
-
 /// What becomes of an execution whose attempt ended without an outcome.
 fn crashed(reason: &str, reason_blind: &str, reason_exhausted: &str) -> String {
     format!(
@@ -169,18 +159,18 @@ fn claim(t: &str, condition: &str) -> String {
         let nulls = granted.replace("token", "NULL");
         format!(
             "UNION ALL SELECT false, NULL, {nulls} FROM n
-             WHERE n.now > $13 AND NOT EXISTS (SELECT FROM {t} WHERE id = $1)"
+             WHERE n.now > $14 AND NOT EXISTS (SELECT FROM {t} WHERE id = $1)"
         )
     };
     format!(
         "WITH n AS MATERIALIZED (SELECT clock_timestamp() AS now),
          ins AS (
            INSERT INTO {t} (id, namespace, tenant, handler, key, version, state, owner, token,
-             lease_until, attempt_started_at, attempts, crashes, lease_ms, max_runtime_ms,
-             crashes_max, retain_ms, fingerprint, created_at)
+             lease_until, attempt_started_at, alive_until, attempts, crashes, lease_ms,
+             max_runtime_ms, crashes_max, retain_ms, fingerprint, created_at)
            SELECT $1, $2, $3, $4, $5, $6, 1, $7, {token},
-             n.now + LEAST($8::bigint, $9::bigint) * interval '1 ms', n.now, 1, 0, $8, $9, $10, $11,
-             $12, n.now
+             n.now + LEAST($8::bigint, $9::bigint) * interval '1 ms', n.now,
+             n.now + $13::bigint * interval '1 ms', 1, 0, $8, $9, $10, $11, $12, n.now
            FROM n WHERE NOT EXISTS (SELECT FROM {t} WHERE id = $1) {condition}
            ON CONFLICT (id) DO NOTHING RETURNING token)
          SELECT true AS found, clock_timestamp() AS now, {record} FROM {t} e WHERE e.id = $1
@@ -211,7 +201,9 @@ fn take_over(t: &str, s: &str) -> String {
          u AS (
            UPDATE {t} e SET version = $1, state = 1, owner = $2, token = GREATEST(e.token + 1, {token}),
              lease_until = g.now + LEAST($3::bigint, $4::bigint) * interval '1 ms',
-             attempt_started_at = g.now, not_before = NULL, attempts = e.attempts + 1,
+             attempt_started_at = g.now,
+             alive_until = GREATEST(e.alive_until, g.now + $10::bigint * interval '1 ms'),
+             not_before = NULL, attempts = e.attempts + 1,
              crashes = e.crashes + (e.state = 1)::int, lease_ms = $3, max_runtime_ms = $4,
              crashes_max = $5, retain_ms = $6, reason = NULL
            FROM g WHERE e.id = g.id AND NOT g.is_blind
@@ -280,9 +272,8 @@ fn settle_again(t: &str, state: &str, raised: u8) -> String {
          UPDATE {t} e SET state = 2, token = GREATEST(e.token + 1, {}), crashes = 0, not_before = n.now,
            generation = e.generation + {raised}, result = NULL, result_format = NULL, reason = $3,
            done_at = NULL
-         FROM n WHERE e.id = n.id AND e.token = $2 AND {state} AND {} <= n.now",
-        token("n.now"),
-        dead_at("e.")
+         FROM n WHERE e.id = n.id AND e.token = $2 AND {state} AND e.alive_until <= n.now",
+        token("n.now")
     )
 }
 

@@ -36,6 +36,7 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
   token bigint NOT NULL,
   lease_until timestamptz NOT NULL,
   attempt_started_at timestamptz NOT NULL,
+  alive_until timestamptz NOT NULL,
   not_before timestamptz,
   attempts bigint NOT NULL,
   crashes bigint NOT NULL,

@@ -118,6 +118,7 @@ impl Write for StepStart {
             .bind(self.reconciles)
             .bind(number(self.generation))
             .bind(number(self.version))
+            .bind(self.seen.map(owner))
             .fetch_optional(&mut *db.connection)
             .await
             .map_err(at("to start a step"))?;

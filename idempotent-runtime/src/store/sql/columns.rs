@@ -9,6 +9,7 @@ pub(in crate::store) const RECORD: &[&str] = &[
     "token",
     "lease_until",
     "attempt_started_at",
+    "alive_until",
     "not_before",
     "attempts",
     "crashes",

@@ -156,6 +156,7 @@ pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Reco
         token: Token(row.integer("token")?),
         lease_until: row.instant("lease_until")?,
         attempt_started_at: row.instant("attempt_started_at")?,
+        alive_until: row.instant("alive_until")?,
         not_before: row.instant_or_null("not_before")?,
         attempts: row.integer("attempts")?,
         crashes: row.integer("crashes")?,

@@ -85,7 +85,8 @@ impl Item for Claim {
                 .bind(ms(self.limits.max_runtime_ms))
                 .bind(number(self.limits.crashes_max))
                 .bind(ms(self.limits.retain_ms))
-                .bind(&self.fingerprint);
+                .bind(&self.fingerprint)
+                .bind(ms(self.limits.alive_ms()));
             if changed(db.connection, "to claim", query).await? {
                 let token = Token::first(now);
                 let granted = Granted { token, attempts: 1, crashes: 0, generation: 0 };
@@ -194,6 +195,7 @@ impl TakeOver {
             .bind(ms(self.limits.retain_ms))
             .bind(self.id.0.as_slice())
             .bind(self.seen.0)
+            .bind(ms(self.limits.alive_ms()))
             .fetch_all(&mut *db.connection)
             .await
             .map_err(|error| failed("to take over", error))?;

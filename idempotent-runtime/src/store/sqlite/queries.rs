@@ -47,11 +47,6 @@ pub(super) struct Queries {
     pub(super) outbox: outbox::Outbox,
 }
 
-/// When an attempt may run no longer, plus `extra` milliseconds.
-fn runtime_ends(extra: &str) -> String {
-    format!("attempt_started_at + (min(max_runtime_ms, {MS_MAX}) + {extra}) * 1000")
-}
-
 impl Queries {
     /// A statement for the driver; no copy.
     pub(super) fn sql(statement: &Arc<str>) -> SqlStr {
@@ -112,9 +107,6 @@ impl Queries {
     }
 }
 
-/// `Limits::margin_ms`.
-const MARGIN_MS: &str = "max(min(lease_ms, 90000000000000) / 10, min(lease_ms / 3, 1000))";
-
 /// What becomes of an execution whose attempt ended without an outcome.
 fn crashed(reason: &str, exhausted: &str, blind: &str) -> String {
     format!(
@@ -128,10 +120,10 @@ fn crashed(reason: &str, exhausted: &str, blind: &str) -> String {
 fn claim(t: &str) -> String {
     format!(
         "INSERT INTO {t} (id, namespace, tenant, handler, key, version, state, owner, token,
-           lease_until, attempt_started_at, attempts, crashes, lease_ms, max_runtime_ms, crashes_max,
-           retain_ms, fingerprint, created_at)
-         VALUES (?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?1, ?1 + min(?9, ?10) * 1000, ?1, 1, 0, ?9, ?10, ?11,
-           ?12, ?13, ?1)
+           lease_until, attempt_started_at, alive_until, attempts, crashes, lease_ms, max_runtime_ms,
+           crashes_max, retain_ms, fingerprint, created_at)
+         VALUES (?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?1, ?1 + min(?9, ?10) * 1000, ?1, ?1 + ?14 * 1000, 1,
+           0, ?9, ?10, ?11, ?12, ?13, ?1)
          ON CONFLICT (id) DO NOTHING"
     )
 }
@@ -140,7 +132,8 @@ fn take_over(t: &str) -> String {
     let granted = GRANTED.join(", ");
     format!(
         "UPDATE {t} SET version = ?2, state = 1, owner = ?3, token = max(token + 1, ?1),
-           lease_until = ?1 + min(?4, ?5) * 1000, attempt_started_at = ?1, not_before = NULL,
+           lease_until = ?1 + min(?4, ?5) * 1000, attempt_started_at = ?1,
+           alive_until = max(alive_until, ?1 + ?10 * 1000), not_before = NULL,
            attempts = attempts + 1, crashes = crashes + (state = 1), lease_ms = ?4,
            max_runtime_ms = ?5, crashes_max = ?6, retain_ms = ?7, reason = NULL
          WHERE id = ?8 AND token = ?9
@@ -158,7 +151,7 @@ fn take_over_review(t: &str) -> String {
 }
 
 fn renew(t: &str) -> String {
-    let ends = runtime_ends("0");
+    let ends = format!("attempt_started_at + min(max_runtime_ms, {MS_MAX}) * 1000");
     format!(
         "UPDATE {t} SET lease_until = min(?1 + min(lease_ms, {MS_MAX}) * 1000, {ends})
          WHERE id = ?2 AND owner = ?3 AND token = ?4 AND state = 1 AND {ends} > ?1"
@@ -207,19 +200,14 @@ fn settle_again(t: &str) -> String {
         "UPDATE {t} SET state = 2, token = max(token + 1, ?1), crashes = 0, not_before = ?1,
            generation = generation + ?5, result = NULL, result_format = NULL, reason = ?2,
            done_at = NULL
-         WHERE id = ?3 AND token = ?4 AND {} AND {} <= ?1",
-        settled("?5"),
-        runtime_ends(MARGIN_MS)
+         WHERE id = ?3 AND token = ?4 AND {} AND alive_until <= ?1",
+        settled("?5")
     )
 }
 
 /// For how long it cannot be decided yet.
 fn settle_early(t: &str) -> String {
-    format!(
-        "SELECT {} - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND {}",
-        runtime_ends(MARGIN_MS),
-        settled("?4")
-    )
+    format!("SELECT alive_until - ?1 FROM {t} WHERE id = ?2 AND token = ?3 AND {}", settled("?4"))
 }
 
 fn settle_result(t: &str) -> String {

@@ -30,6 +30,7 @@ pub(super) fn migrations(names: &Names) -> Vec<Migration> {
   token INTEGER NOT NULL,
   lease_until INTEGER NOT NULL,
   attempt_started_at INTEGER NOT NULL,
+  alive_until INTEGER NOT NULL,
   not_before INTEGER,
   attempts INTEGER NOT NULL,
   crashes INTEGER NOT NULL,

@@ -429,6 +429,7 @@ fn start(id: u8, owner: u8, token: Token) -> StepStart {
         reconciles: false,
         version: 1,
         generation: 0,
+        seen: None,
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) async fn claim_is_dated_by_the_store(bench: &Bench) {
     assert_instant(record.created_at, 0, from, until);
     assert_instant(record.attempt_started_at, 0, from, until);
     assert_instant(record.lease_until, LEASE_S, from, until);
+    let alive_ms = MAX_RUNTIME_S * 1_000 + limits().margin_ms();
+    assert_eq!(record.alive_until, record.attempt_started_at.plus_ms(alive_ms));
 }
 
 pub(super) async fn claim_leases_no_longer_than_max_runtime(bench: &Bench) {

@@ -60,6 +60,7 @@ macro_rules! __store_properties {
             take_over_of_a_retryable_execution_counts_no_crash
             take_over_is_dated_by_the_store
             take_over_replaces_version_and_limits
+            take_over_keeps_how_long_any_attempt_may_be_alive
             take_over_leases_no_longer_than_its_own_max_runtime
             take_over_keeps_what_names_the_operation
             take_over_clears_reason_and_backoff
@@ -162,6 +163,8 @@ macro_rules! __store_properties {
             settle_to_retry_is_due_at_once_after_any_backoff
             settle_to_retry_while_an_attempt_may_be_alive_is_too_early
             settle_to_retry_waits_a_margin_beyond_max_runtime
+            settle_waits_for_an_attempt_before_that_may_live_longer
+            reopen_waits_for_an_attempt_before_that_may_live_longer
             settle_as_completed_need_not_wait
             settle_on_another_token_is_outrun
             settle_sent_twice_is_stored_once

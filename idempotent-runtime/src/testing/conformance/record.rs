@@ -231,7 +231,7 @@ pub(super) async fn late_record_leaves_the_step_that_the_successor_started(bench
     bench.started(&zombie.start("charge")).await;
     bench.age_s(LEASE_S + 60).await;
     let second = bench.succeed(&zombie.taken_over_by(2)).await;
-    bench.started(&second.start("charge")).await;
+    bench.started(&StepStart { seen: Some(owner(1)), ..second.start("charge") }).await;
     both_fenced(bench, zombie).await;
     bench.recorded(&second.record("charge", "2")).await;
 }

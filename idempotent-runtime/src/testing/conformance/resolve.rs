@@ -327,7 +327,8 @@ pub(super) async fn successor_goes_on_with_what_a_person_found_out(bench: &Bench
     assert_eq!(journal, bench.counted(id(1)).await);
     let second = Attempt { token: granted.token, owner: owner(2), ..in_review };
     let generation = journal[1].generation;
-    bench.started(&StepStart { generation, ..second.blind_start("refund") }).await;
+    let seen = Some(owner(1));
+    bench.started(&StepStart { generation, seen, ..second.blind_start("refund") }).await;
     bench.counted(id(1)).await;
     bench.recorded(&second.record("refund", "1")).await;
     bench.counted(id(1)).await;

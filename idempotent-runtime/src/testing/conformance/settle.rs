@@ -1,7 +1,9 @@
 //! Settlements: what a person decided about an execution in review.
 
 use super::bench::*;
-use crate::protocol::{ReleaseTo, SettleTo, Settled, Settlement, State, TakenOver, Token, Written};
+use crate::protocol::{
+    Limits, ReleaseTo, SettleTo, Settled, Settlement, State, TakeOver, TakenOver, Token, Written,
+};
 
 /// All three decisions on the token of `attempt` must come too late and write nothing.
 async fn outrun(bench: &Bench, attempt: Attempt) {
@@ -99,6 +101,40 @@ pub(super) async fn settle_to_retry_waits_a_margin_beyond_max_runtime(bench: &Be
     let answer = bench.unchanged(id(1), bench.settle(&request)).await;
     assert!(matches!(answer, Settled::TooEarly { .. }), "{answer:?}");
     bench.age_s(60).await;
+    assert_eq!(bench.settle(&request).await, Settled::Done);
+}
+
+/// In review after two attempts, of which the second may be alive for no longer than three minutes.
+async fn in_review_of_shorter_limits(bench: &Bench) -> Attempt {
+    let first = bench.running(1).await;
+    bench.started(&first.start("charge")).await;
+    assert_eq!(bench.release(&first.retry()).await, Written::Done);
+    let limits = Limits { lease_ms: 60_000, max_runtime_ms: 120_000, ..limits() };
+    let second = bench.succeed(&TakeOver { limits, ..first.taken_over_by(2) }).await;
+    assert_eq!(bench.release(&second.release(ReleaseTo::Review)).await, Written::Done);
+    second
+}
+
+pub(super) async fn settle_waits_for_an_attempt_before_that_may_live_longer(bench: &Bench) {
+    let in_review = in_review_of_shorter_limits(bench).await;
+    bench.age_s(MAX_RUNTIME_S - 60).await;
+    for request in [in_review.settlement(SettleTo::Retry), in_review.did_not_happen("charge")] {
+        let answer = bench.unchanged(id(1), bench.settle(&request)).await;
+        assert!(matches!(answer, Settled::TooEarly { .. }), "{answer:?}");
+    }
+    bench.age_s(LEASE_S).await;
+    assert_eq!(bench.settle(&in_review.did_not_happen("charge")).await, Settled::Done);
+}
+
+pub(super) async fn reopen_waits_for_an_attempt_before_that_may_live_longer(bench: &Bench) {
+    let in_review = in_review_of_shorter_limits(bench).await;
+    assert_eq!(bench.settle(&in_review.settled_completed("1")).await, Settled::Done);
+    let completed = in_review.with_token(bench.record(id(1)).await.token);
+    bench.age_s(MAX_RUNTIME_S - 60).await;
+    let request = completed.settlement(SettleTo::Reopen);
+    let answer = bench.unchanged(id(1), bench.settle(&request)).await;
+    assert!(matches!(answer, Settled::TooEarly { .. }), "{answer:?}");
+    bench.age_s(LEASE_S).await;
     assert_eq!(bench.settle(&request).await, Settled::Done);
 }
 

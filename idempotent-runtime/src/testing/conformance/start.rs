@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::protocol::{
-    Settled, Step, StepClass, StepStart, StepStarted, StepState, Token, Written,
+    Limits, Settled, Step, StepClass, StepStart, StepStarted, StepState, TakeOver, Token, Written,
 };
 
 /// The start must be refused, and write nothing.
@@ -26,10 +26,15 @@ async fn cleared(bench: &Bench) -> Attempt {
     bench.succeed(&settled.taken_over_by(2)).await
 }
 
-/// From when on the newest attempt of the first execution cannot act any more.
+/// From when on the only attempt of the first execution cannot act any more.
 async fn dead_at(bench: &Bench) -> crate::protocol::Micros {
     let alive_ms = MAX_RUNTIME_S * 1_000 + limits().margin_ms();
     bench.record(id(1)).await.attempt_started_at.plus_ms(alive_ms)
+}
+
+/// The start by an attempt that saw the entry of the first owner.
+fn seeing(start: StepStart) -> StepStart {
+    StepStart { seen: Some(owner(1)), ..start }
 }
 
 pub(super) async fn start_notes_the_step_as_started(bench: &Bench) {
@@ -176,7 +181,7 @@ pub(super) async fn start_by_the_successor_keeps_when_it_was_first_started(bench
     bench.age_s(LEASE_S + 60).await;
     let before = bench.only_step(id(1)).await;
     let second = bench.succeed(&first.taken_over_by(2)).await;
-    let answer = bench.start(&StepStart { version: 4, ..second.start("charge") }).await;
+    let answer = bench.start(&seeing(StepStart { version: 4, ..second.start("charge") })).await;
     let StepStarted::Started { started_at, now } = answer else { panic!("{answer:?}") };
     assert_eq!(started_at, before.started_at);
     assert!(now >= started_at.plus_ms((LEASE_S + 60) * 1_000), "{answer:?}");
@@ -193,11 +198,53 @@ pub(super) async fn start_by_the_successor_goes_by_what_the_step_is_now(bench: &
     assert_eq!(bench.release(&first.retry()).await, Written::Done);
     let second = bench.succeed(&first.taken_over_by(2)).await;
     for (name, blind_steps) in [("charge", 1), ("refund", 2)] {
-        bench.started(&second.blind_start(name)).await;
+        bench.started(&seeing(second.blind_start(name))).await;
         bench.counted(id(1)).await;
         let record = bench.record(id(1)).await;
         assert_eq!((record.open_steps, record.blind_steps), (2, blind_steps));
     }
+}
+
+pub(super) async fn start_by_the_successor_lives_as_long_as_any_attempt_that_started_it(
+    bench: &Bench,
+) {
+    let first = bench.running(1).await;
+    bench.started(&first.start("charge")).await;
+    let before = bench.only_step(id(1)).await;
+    assert_eq!(bench.release(&first.retry()).await, Written::Done);
+    let limits = Limits { lease_ms: 60_000, max_runtime_ms: 120_000, ..limits() };
+    let second = bench.succeed(&TakeOver { limits, ..first.taken_over_by(2) }).await;
+    bench.started(&seeing(second.start("charge"))).await;
+    assert_eq!(bench.only_step(id(1)).await.alive_until, before.alive_until);
+}
+
+pub(super) async fn start_over_an_entry_that_was_not_seen_finds_it(bench: &Bench) {
+    let first = bench.running(1).await;
+    bench.started(&first.start("charge")).await;
+    assert_eq!(bench.release(&first.retry()).await, Written::Done);
+    let second = bench.succeed(&first.taken_over_by(2)).await;
+    finds(bench, &second.start("charge")).await;
+    finds(bench, &StepStart { generation: 1, ..second.start("charge") }).await;
+}
+
+pub(super) async fn start_over_the_entry_of_another_than_was_seen_finds_it(bench: &Bench) {
+    let second = cleared(bench).await;
+    let start = StepStart { generation: 1, ..second.blind_start("charge") };
+    finds(bench, &start).await;
+    finds(bench, &StepStart { seen: Some(owner(2)), ..start }).await;
+}
+
+pub(super) async fn start_that_went_on_with_an_entry_and_is_sent_twice_is_started_both_times(
+    bench: &Bench,
+) {
+    let first = bench.running(1).await;
+    bench.started(&first.start("charge")).await;
+    assert_eq!(bench.release(&first.retry()).await, Written::Done);
+    let second = bench.succeed(&first.taken_over_by(2)).await;
+    let start = seeing(second.start("charge"));
+    bench.started(&start).await;
+    let again = bench.unchanged(id(1), bench.start(&start)).await;
+    assert!(matches!(again, StepStarted::Started { .. }), "{again:?}");
 }
 
 pub(super) async fn start_of_the_next_generation_begins_anew(bench: &Bench) {
@@ -206,7 +253,7 @@ pub(super) async fn start_of_the_next_generation_begins_anew(bench: &Bench) {
     bench.age_s(LEASE_S + 60).await;
     let second = bench.succeed(&first.taken_over_by(2)).await;
     let from = bench.now().await;
-    bench.started(&StepStart { generation: 1, ..second.start("charge") }).await;
+    bench.started(&seeing(StepStart { generation: 1, ..second.start("charge") })).await;
     let until = bench.now().await;
     let entry = bench.only_step(id(1)).await;
     assert_eq!((entry.state, entry.generation), (StepState::Started, 1));
@@ -219,7 +266,7 @@ pub(super) async fn start_of_an_earlier_generation_finds_the_entry(bench: &Bench
     finds(bench, &StepStart { generation: 1, ..first.start("charge") }).await;
     assert_eq!(bench.release(&first.retry()).await, Written::Done);
     let second = bench.succeed(&first.taken_over_by(2)).await;
-    finds(bench, &StepStart { generation: 1, ..second.start("charge") }).await;
+    finds(bench, &seeing(StepStart { generation: 1, ..second.start("charge") })).await;
 }
 
 pub(super) async fn start_of_a_recorded_step_finds_its_value(bench: &Bench) {
@@ -233,7 +280,7 @@ pub(super) async fn start_of_a_recorded_step_finds_its_value(bench: &Bench) {
 pub(super) async fn start_of_a_cleared_step_is_started_in_its_generation(bench: &Bench) {
     let second = cleared(bench).await;
     let from = bench.now().await;
-    bench.started(&StepStart { generation: 1, ..second.blind_start("charge") }).await;
+    bench.started(&seeing(StepStart { generation: 1, ..second.blind_start("charge") })).await;
     let until = bench.now().await;
     let entry = bench.only_step(id(1)).await;
     assert_eq!((entry.state, entry.generation, entry.owner), (StepState::Started, 1, owner(2)));
@@ -243,7 +290,7 @@ pub(super) async fn start_of_a_cleared_step_is_started_in_its_generation(bench: 
 pub(super) async fn start_of_a_cleared_step_in_another_generation_finds_it(bench: &Bench) {
     let second = cleared(bench).await;
     finds(bench, &second.start("charge")).await;
-    finds(bench, &StepStart { generation: 2, ..second.start("charge") }).await;
+    finds(bench, &seeing(StepStart { generation: 2, ..second.start("charge") })).await;
 }
 
 pub(super) async fn starts_of_a_batch_are_answered_in_its_order(bench: &Bench) {

@@ -48,6 +48,19 @@ pub(super) async fn take_over_replaces_version_and_limits(bench: &Bench) {
     assert_eq!((record.version, record.limits), (8, limits));
 }
 
+pub(super) async fn take_over_keeps_how_long_any_attempt_may_be_alive(bench: &Bench) {
+    let (first, other) = (bench.retryable(1).await, bench.retryable(2).await);
+    let before = bench.record(id(1)).await;
+    let shorter = Limits { lease_ms: 60_000, max_runtime_ms: 120_000, ..limits() };
+    bench.succeed(&TakeOver { limits: shorter, ..first.taken_over_by(3) }).await;
+    assert_eq!(bench.record(id(1)).await.alive_until, before.alive_until);
+    let longer = Limits { max_runtime_ms: MAX_RUNTIME_S * 2_000, ..limits() };
+    bench.succeed(&TakeOver { limits: longer, ..other.taken_over_by(3) }).await;
+    let record = bench.record(id(2)).await;
+    let alive_ms = MAX_RUNTIME_S * 2_000 + limits().margin_ms();
+    assert_eq!(record.alive_until, record.attempt_started_at.plus_ms(alive_ms));
+}
+
 pub(super) async fn take_over_leases_no_longer_than_its_own_max_runtime(bench: &Bench) {
     let retryable = bench.retryable(1).await;
     let limits = Limits { max_runtime_ms: 60_000, ..limits() };

@@ -154,6 +154,7 @@ pub(super) struct StepBy {
     pub(super) class: StepClass,
     pub(super) reconciles: bool,
     pub(super) generation: GenerationOf,
+    pub(super) seen: SeenOf,
     pub(super) value: u8,
 }
 
@@ -163,6 +164,15 @@ pub(super) enum GenerationOf {
     Held,
     Next,
     Earlier,
+}
+
+/// Whose entry a start goes on with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SeenOf {
+    /// The entry's owner, if there is one.
+    Held,
+    Nobody,
+    Another(u8),
 }
 
 /// Whether a batch is sent again.
@@ -307,13 +317,19 @@ fn step() -> impl Strategy<Value = StepBy> + Clone {
         1 => Just(GenerationOf::Next),
         1 => Just(GenerationOf::Earlier),
     ];
-    (by(), step_number(), class, prop::bool::ANY, generation, any_byte()).prop_map(
-        |(by, step, class, reconciles, generation, value)| StepBy {
+    let seen = prop_oneof![
+        6 => Just(SeenOf::Held),
+        1 => Just(SeenOf::Nobody),
+        1 => (0..OWNERS).prop_map(SeenOf::Another),
+    ];
+    (by(), step_number(), class, prop::bool::ANY, generation, seen, any_byte()).prop_map(
+        |(by, step, class, reconciles, generation, seen, value)| StepBy {
             by,
             step,
             class,
             reconciles,
             generation,
+            seen,
             value,
         },
     )

@@ -70,6 +70,14 @@ mutants! {
             _ => protocol::start_step(record, step, request, now),
         }
     } }
+    both start_takes_what_it_did_not_see { start_step: |record, step, request, now| {
+        let seen = step.map(|step| step.owner);
+        protocol::start_step(record, step, &StepStart { seen, ..request.clone() }, now)
+    } }
+    both start_takes_whatever_it_saw { start_step: |record, step, request, now| {
+        let seen = request.seen.and(step.map(|step| step.owner));
+        protocol::start_step(record, step, &StepStart { seen, ..request.clone() }, now)
+    } }
     both start_forgets_when_it_was_first_started { start_step: |record, step, request, now| {
         started(record, step, request, now, |next| next.started_at = now)
     } }
@@ -303,12 +311,11 @@ mutants! {
         settled(record, step, request, found, now, |next, old| next.record.token = old.token)
     } }
     both settle_step_comes_too_early { settle_step: |record, step, request, found, now| {
-        let started = record.map(|record| record.attempt_started_at);
-        let dead = record.map(|record| Record { attempt_started_at: Micros(0), ..record.clone() });
+        let dead = record.map(|record| Record { alive_until: now, ..record.clone() });
         let (mut write, answer) =
             protocol::settle_step(dead.as_ref(), step, request, found, now);
-        if let (Some(write), Some(started)) = (&mut write, started) {
-            write.record.attempt_started_at = started;
+        if let (Some(write), Some(old)) = (&mut write, record) {
+            write.record.alive_until = old.alive_until;
         }
         (write, answer)
     } }

@@ -56,6 +56,7 @@ fn start(token: Token) -> StepStart {
         reconciles: false,
         version: 1,
         generation: 0,
+        seen: None,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{dead_at, token};
+use super::token;
 use crate::store::sql::{Names, RECORD, STEP, list};
 
 /// The statements, by what they do.
@@ -43,9 +43,8 @@ pub(super) fn joined(alias: &str) -> String {
 fn locked(t: &str, guard: &str) -> String {
     format!(
         "l AS MATERIALIZED (
-           SELECT id, {} AS alive_until FROM {t} WHERE id = $1 AND {guard} FOR NO KEY UPDATE),
-         n AS MATERIALIZED (SELECT id, alive_until, clock_timestamp() AS now FROM l)",
-        dead_at("")
+           SELECT id, alive_until FROM {t} WHERE id = $1 AND {guard} FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT id, alive_until, clock_timestamp() AS now FROM l)"
     )
 }
 
@@ -81,7 +80,7 @@ fn start(t: &str, s: &str) -> String {
            WHERE (s.state = 1 AND (s.generation < excluded.generation
                     OR s.generation = excluded.generation AND s.owner <> excluded.owner)
                   OR s.state = 3 AND s.generation = excluded.generation)
-             AND {UNCHANGED}
+             AND s.owner = $10 AND {UNCHANGED}
            RETURNING id, started_at),
          c AS (
            UPDATE {t} e SET open_steps = GREATEST(e.open_steps - d.was_open, 0) + 1,

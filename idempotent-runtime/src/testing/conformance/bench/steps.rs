@@ -28,6 +28,7 @@ impl Attempt {
             reconciles: false,
             version: 3,
             generation: 0,
+            seen: None,
         }
     }
 

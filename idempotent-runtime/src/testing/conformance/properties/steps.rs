@@ -24,6 +24,10 @@ macro_rules! __step_properties {
             start_by_a_zombie_is_fenced_though_it_had_started_it
             start_by_the_successor_keeps_when_it_was_first_started
             start_by_the_successor_goes_by_what_the_step_is_now
+            start_by_the_successor_lives_as_long_as_any_attempt_that_started_it
+            start_over_an_entry_that_was_not_seen_finds_it
+            start_over_the_entry_of_another_than_was_seen_finds_it
+            start_that_went_on_with_an_entry_and_is_sent_twice_is_started_both_times
             start_of_the_next_generation_begins_anew
             start_of_an_earlier_generation_finds_the_entry
             start_of_a_recorded_step_finds_its_value

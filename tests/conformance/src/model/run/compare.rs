@@ -146,6 +146,7 @@ impl Run<'_> {
             token: record.token,
             lease_until: moved.near(record.lease_until, expected.lease_until),
             attempt_started_at: moved.near(record.attempt_started_at, expected.attempt_started_at),
+            alive_until: moved.near(record.alive_until, expected.alive_until),
             not_before: moved.maybe_near(record.not_before, expected.not_before),
             created_at: moved.near(record.created_at, expected.created_at),
             done_at: moved.maybe_near(record.done_at, expected.done_at),

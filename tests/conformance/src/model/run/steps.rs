@@ -4,8 +4,8 @@ use idempotent_runtime::protocol::{
     self, ExecutionId, Owner, StepName, StepRecord, StepStart, StepStarted, Token, Written,
 };
 
-use super::super::operation::{Acks, GenerationOf, StepBy};
-use super::super::world::{Change, id, step_name};
+use super::super::operation::{Acks, GenerationOf, SeenOf, StepBy};
+use super::super::world::{Change, id, owner, step_name};
 use super::{Both, Compared, Run, StepTransition, distinct, sent};
 
 impl Run<'_> {
@@ -19,6 +19,7 @@ impl Run<'_> {
             reconciles: start.reconciles,
             version: u32::from(start.value),
             generation,
+            seen: self.seen(start),
         });
         let start: StepTransition<StepStart, StepStarted> = |world, id, request| {
             let (record, step) = (world.record(id), world.step(id, &request.name));
@@ -55,6 +56,16 @@ impl Run<'_> {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Whose entry a start goes on with.
+    fn seen(&self, start: &StepBy) -> Option<Owner> {
+        let entry = self.world.step(id(start.by.execution), &step_name(start.step));
+        match start.seen {
+            SeenOf::Held => entry.map(|entry| entry.owner),
+            SeenOf::Nobody => None,
+            SeenOf::Another(number) => Some(owner(number)),
+        }
     }
 
     /// The requests of a batch, at most one for each step.
