@@ -94,6 +94,11 @@ impl Operation for Claim {
 impl Operation for TakeOver {
     type Answer = TakenOver;
 
+    /// One whose journal cannot be read is taken over by nobody.
+    fn is_undone(&self) -> bool {
+        self.target == Target::Run
+    }
+
     async fn apply(&self, db: &mut Db<'_>) -> Result<TakenOver, Failure> {
         let taken = match self.target {
             Target::Run => take_over_to_run(db, self).await?,

@@ -60,6 +60,11 @@ pub(super) trait Operation: Sync {
         true
     }
 
+    /// Whether it reads on behind what it wrote, and what it wrote is undone where it fails there.
+    fn is_undone(&self) -> bool {
+        false
+    }
+
     /// Runs it.
     fn apply(&self, db: &mut Db<'_>) -> impl Future<Output = Result<Self::Answer, Failure>> + Send;
 }
@@ -155,13 +160,14 @@ impl Runner {
     ) -> Result<O::Answer, Failure> {
         let is_cached = !self.transaction_pooler;
         let connection = lease.connection()?;
-        if is_cached {
+        if is_cached && !operation.is_undone() {
             let answer =
                 operation.apply(&mut Db { connection, queries: &self.queries, is_cached }).await;
             lease.is_idle = true;
             return answer;
         }
-        begin(connection, &LIMITS).await?;
+        // A session of our own has its limits.
+        begin(connection, if is_cached { &[] } else { &LIMITS }).await?;
         let answer =
             operation.apply(&mut Db { connection, queries: &self.queries, is_cached }).await;
         let end = if answer.is_ok() { "COMMIT" } else { "ROLLBACK" };
