@@ -2,12 +2,16 @@
 
 #[cfg(feature = "reqwest")]
 mod middleware;
+mod said;
+mod wait;
 
 use std::time::Duration;
 
 pub use crate::effect::RequestKeyError;
 #[cfg(feature = "reqwest")]
 pub use middleware::{ProviderKeys, RequestPart};
+use said::{Said, about_the_key};
+pub(crate) use wait::retry_after;
 
 /// What a provider's answer means for the operation: see [`classify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,19 +74,42 @@ impl ProviderAnswer {
 /// |---|---|---|---|
 /// | 2xx | | [`Done`] | |
 /// | any but 2xx | `Idempotent-Replayed: true` | [`Spent`] for a 5xx, else [`Refused`] | Stripe v1: the first status and body are kept once execution began, "including `500` errors" |
-/// | 409 | | [`Later`]: the first request is at work | Stripe v1; IETF draft, §2.7 |
-/// | 400, 422 | the body, or `Link`, speaks of idempotency | [`Misused`] | Stripe v1: 400 `idempotency_error`; IETF draft: 422 for another payload, 400 for a missing key |
 /// | 401, 403, 407 | | [`Later`] | it is about your credentials, not about the operation: with a stored refusal a rotated API key would decline every payment of the hour |
 /// | 408, 425, 429 | | [`Later`] | turned away before it was executed; Stripe's rate limiter stands before the keys |
+/// | 4xx | `Transient-Error: true` | [`Later`] | Adyen |
+/// | 409 | says that the key came with another request | [`Misused`] | Resend: `invalid_idempotent_request` |
+/// | 409 | anything else | [`Later`]: the first request is at work | Stripe v1, TrueLayer, Worldline, checkout.com; IETF draft, §2.7 |
+/// | 400, 422 | says that the first request is at work | [`Later`] | Adyen: error 704 |
+/// | 400, 422 | is about the key otherwise | [`Misused`] | see below |
 /// | 503 | `Retry-After` | [`Later`] | RFC 9110, §15.6.4 |
 /// | other 5xx | | [`Unclear`] | Stripe v1 calls a 500 indeterminate; v2 goes on with failed work when it is asked again |
 /// | other 4xx | | [`Refused`] | |
 /// | 1xx, 3xx | | [`Unclear`] | a client follows these itself; nothing was said about the operation |
 ///
-/// A 404 may be about a wrong address rather than about the operation: look, before it becomes a terminal error.
-/// A 400 or 422 without a word about keys is an ordinary refusal. A provider that means something else by 409, such
-/// as "exists already", is asked about its body before this function is. `Retry-After` is read in seconds; a date is
-/// not read.
+/// **An error is about the key** if what names it says so, or if nothing that names it does and its explanation does:
+/// it has *idempotency*, *idempotent* or *idempotence* in it, or one of the few names that do not. Read are, in JSON,
+/// the values of `type`, `code`, `name`, `title`, `issue`, `param` and the like, then those of `message`, `detail` and the
+/// like, in the body itself and in its `error`, `errors`, `details` and the like; nothing else, so that an order's
+/// description or a field that repeats the key makes no misuse. Of a body that is not JSON it is the text. Known to be
+/// answered:
+///
+/// | provider | the key came with another request |
+/// |---|---|
+/// | Stripe | 400, `error.type` is `idempotency_error` |
+/// | Square | 400, `errors[].code` is `IDEMPOTENCY_KEY_REUSED` |
+/// | PayPal | 422, `details[].issue` is `DUPLICATE_REQUEST_ID` or `PAYPAL_REQUEST_ID_PREVIOUSLY_USED` |
+/// | TrueLayer, and others with problems as in the IETF draft | 422, `title` is `Idempotency-Key Reuse`; or a `Link` that is `describedby` |
+/// | BlueSnap | 422, `message[].errorName` is `SAME_IDEMPOTENCY_KEY_WAS_ALREADY_IN_USE_WITH_PREVIOUS_DIFFERENT_REQUEST` |
+/// | Resend | 409, `name` is `invalid_idempotent_request` |
+/// | AWS | 400, `__type` or `Code` has `IdempotentParameterMismatch` |
+/// | Worldline, Qonto | it is not compared: the first request's answer |
+///
+/// In doubt between [`Misused`] and [`Refused`] it is the former: either is the end of the operation, but with the latter
+/// nobody would look whether an earlier request with the key did it after all.
+///
+/// A 404 may be about a wrong address rather than about the operation: look, before it becomes a terminal error. A
+/// provider that means something else by 409, such as "exists already", is asked about its body before this function
+/// is. `Retry-After` is read in seconds, and as a date if the answer has a `Date` to count from.
 ///
 /// Sources: [Stripe, idempotent requests](https://docs.stripe.com/api/idempotent_requests) (v1 and v2),
 /// [Stripe, error handling](https://docs.stripe.com/error-low-level), and the IETF's
@@ -120,35 +147,30 @@ pub fn classify<'h>(
 ) -> ProviderAnswer {
     let replayed =
         header("idempotent-replayed").is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
-    let retry_after = header("retry-after").and_then(seconds);
-    let about_the_key = || {
-        mentions_keys(body.as_ref())
-            || header("link").is_some_and(|it| mentions_keys(it.as_bytes()))
-    };
+    let transient =
+        header("transient-error").is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
+    let retry_after = retry_after(&header);
+    let said = || about_the_key(body.as_ref(), header("link"));
+    let later = ProviderAnswer::Later { retry_after };
     match status {
         200..300 => ProviderAnswer::Done { replayed },
         500.. if replayed => ProviderAnswer::Spent,
         400..500 if replayed => ProviderAnswer::Refused { replayed },
-        401 | 403 | 407 | 408 | 409 | 425 | 429 => ProviderAnswer::Later { retry_after },
-        503 if retry_after.is_some() => ProviderAnswer::Later { retry_after },
-        400 | 422 if about_the_key() => ProviderAnswer::Misused,
+        401 | 403 | 407 | 408 | 425 | 429 => later,
+        400..500 if transient => later,
+        409 => match said() {
+            Said::Reused => ProviderAnswer::Misused,
+            Said::Nothing | Said::UnderWay | Said::Something => later,
+        },
+        400 | 422 => match said() {
+            Said::Nothing => ProviderAnswer::Refused { replayed },
+            Said::UnderWay => later,
+            Said::Reused | Said::Something => ProviderAnswer::Misused,
+        },
+        503 if retry_after.is_some() => later,
         400..500 => ProviderAnswer::Refused { replayed },
         _ => ProviderAnswer::Unclear { retry_after },
     }
-}
-
-/// How much of an error's body is read for what it says about the key.
-const BODY_BYTES_MAX: usize = 16 * 1024;
-
-/// Whether an error is about the idempotency key: each source's wording has this in it.
-fn mentions_keys(text: &[u8]) -> bool {
-    const WORD: &[u8] = b"idempoten";
-    let text = &text[..text.len().min(BODY_BYTES_MAX)];
-    text.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
-}
-
-fn seconds(value: &str) -> Option<Duration> {
-    value.trim().parse::<u32>().ok().map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 #[cfg(test)]

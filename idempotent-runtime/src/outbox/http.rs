@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, StatusCode, Url, redirect};
 use standardwebhooks::{
     HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP, Webhook,
@@ -13,6 +13,7 @@ use standardwebhooks::{
 use super::sink::{Delivery, Sink, SinkError};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Error;
+use crate::provider::retry_after;
 
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// The longest wait that a receiver may ask for.
@@ -28,7 +29,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// | answer | what follows |
 /// |---|---|
 /// | 2xx | delivered |
-/// | 408, 409, 425, 429, 5xx, 3xx | another try, no sooner than `Retry-After` says in seconds |
+/// | 408, 409, 425, 429, 5xx, 3xx | another try, no sooner than `Retry-After` says, in seconds or as a date |
 /// | any other | dead |
 /// | no connection | another try, also where the sink delivers at most once |
 /// | cut off, too late | another try: it may have arrived |
@@ -164,8 +165,9 @@ impl Sink for HttpSink {
             return Ok(());
         }
         let error = failed(status);
-        Err(match retry_after(answer.headers()) {
-            Some(after) => error.after(after),
+        let header = |name: &str| answer.headers().get(name)?.to_str().ok();
+        Err(match retry_after(header) {
+            Some(after) => error.after(after.min(RETRY_AFTER_MAX)),
             None => error,
         })
     }
@@ -183,9 +185,4 @@ fn failed(status: StatusCode) -> SinkError {
         _ if status.is_redirection() => SinkError::not_delivered(text),
         _ => SinkError::dead(text),
     }
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }

@@ -75,19 +75,24 @@ async fn a_refusal_is_dead_and_says_the_status_and_no_secret() {
 }
 
 #[tokio::test]
-async fn retry_after_is_heeded() {
-    let (url, seen) = http(&["503 Later\r\nretry-after: 3600\r\n"]).await;
-    let runtime = with_message("later").await;
-    let running = Running::start(&runtime, HttpSink::new(&url).unwrap());
-    while seen.lock().unwrap().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+async fn retry_after_is_heeded_in_seconds_and_as_a_date() {
+    const SECONDS: &[&str] = &["503 Later\r\nretry-after: 3600\r\n"];
+    const DATE: &[&str] = &["503 Later\r\ndate: Wed, 21 Oct 2026 07:28:00 GMT\r\n\
+                             retry-after: Wed, 21 Oct 2026 08:28:00 GMT\r\n"];
+    for script in [SECONDS, DATE] {
+        let (url, seen) = http(script).await;
+        let runtime = with_message("later").await;
+        let running = Running::start(&runtime, HttpSink::new(&url).unwrap());
+        while seen.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        running.stop().await;
+        let again = Running::start(&runtime, HttpSink::new(&url).unwrap());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        again.stop().await;
+        assert_eq!(seen.lock().unwrap().len(), 1, "{script:?}");
+        assert_eq!(runtime.outbox().counts().await.unwrap()[0].pending, 1);
     }
-    running.stop().await;
-    let again = Running::start(&runtime, HttpSink::new(&url).unwrap());
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    again.stop().await;
-    assert_eq!(seen.lock().unwrap().len(), 1);
-    assert_eq!(runtime.outbox().counts().await.unwrap()[0].pending, 1);
 }
 
 #[tokio::test]
