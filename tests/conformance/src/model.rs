@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
+use proptest::strategy::{BoxedStrategy, Strategy as _};
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 
 use operation::Operation;
@@ -24,8 +25,32 @@ use run::Run;
 const UNIT_MS: u64 = 10_000_000;
 /// How far an instant of the store may be from the model's: what a run may take.
 const TOLERANCE_US: i64 = 120_000_000;
-/// Sequences that are run unless `PROPTEST_CASES` says otherwise.
-const CASES_DEFAULT: u32 = 2_000;
+/// What sequences are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Every operation on executions and their steps.
+    Executions,
+    /// Every operation on messages, and what sends them.
+    Outbox,
+}
+
+impl Mix {
+    /// Sequences that are run unless `PROPTEST_CASES` says otherwise.
+    fn cases_default(self) -> u32 {
+        match self {
+            Self::Executions => 2_000,
+            Self::Outbox => 500,
+        }
+    }
+
+    fn operations(self) -> BoxedStrategy<Operation> {
+        match self {
+            Self::Executions => operation::on_executions().boxed(),
+            Self::Outbox => operation::of_the_outbox().boxed(),
+        }
+    }
+}
+
 /// Operations of a sequence, a few of which do nothing.
 const OPERATIONS: usize = 52;
 /// Sequences that are tried in search of the shortest that differs.
@@ -46,10 +71,10 @@ pub trait Place: Factory {
 /// # Panics
 ///
 /// If an answer or a record of the store differs from the model's.
-pub fn compare<P: Place>(places: impl IntoIterator<Item = P>) {
+pub fn compare<P: Place>(mix: Mix, places: impl IntoIterator<Item = P>) {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    let cases = cases.unwrap_or(CASES_DEFAULT);
-    let compared = compare_up_to(cases, SHRINK_ITERS_MAX, RngSeed::Random, places);
+    let cases = cases.unwrap_or(mix.cases_default());
+    let compared = compare_up_to(mix, (cases, SHRINK_ITERS_MAX, RngSeed::Random), places);
     if let Err(difference) = compared {
         panic!("{difference}");
     }
@@ -65,17 +90,17 @@ pub fn compare<P: Place>(places: impl IntoIterator<Item = P>) {
 ///
 /// If no tokio runtime can be started.
 pub fn try_compare<P: Place>(
+    mix: Mix,
     cases: u32,
     places: impl IntoIterator<Item = P>,
 ) -> Result<(), String> {
     // The same sequences in every run: a bug that these catch is caught always.
-    compare_up_to(cases, 0, RngSeed::Fixed(4), places)
+    compare_up_to(mix, (cases, 0, RngSeed::Fixed(4)), places)
 }
 
 fn compare_up_to<P: Place>(
-    cases: u32,
-    shrink_iters_max: u32,
-    seed: RngSeed,
+    mix: Mix,
+    (cases, shrink_iters_max, seed): (u32, u32, RngSeed),
     places: impl IntoIterator<Item = P>,
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -92,7 +117,7 @@ fn compare_up_to<P: Place>(
         let threads: Vec<_> = places
             .iter()
             .map(|place| {
-                scope.spawn(move || compare_on(place, share, shrink_iters_max, seed, handle))
+                scope.spawn(move || compare_on(place, mix, (share, shrink_iters_max, seed), handle))
             })
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a comparison ends"))
@@ -101,9 +126,8 @@ fn compare_up_to<P: Place>(
 
 fn compare_on<P: Place>(
     place: &P,
-    cases: u32,
-    max_shrink_iters: u32,
-    rng_seed: RngSeed,
+    mix: Mix,
+    (cases, max_shrink_iters, rng_seed): (u32, u32, RngSeed),
     runtime: &tokio::runtime::Handle,
 ) -> Result<(), String> {
     let config = Config {
@@ -113,7 +137,7 @@ fn compare_on<P: Place>(
         rng_seed,
         ..Config::default()
     };
-    let sequences = proptest::collection::vec(operation::any(), OPERATIONS);
+    let sequences = proptest::collection::vec(mix.operations(), OPERATIONS);
     let found = TestRunner::new(config).run(&sequences, |operations| {
         let compared = runtime.block_on(async {
             let store = place.empty_store().await;

@@ -7,7 +7,7 @@ mod reference;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use idempotent_conformance::model;
+use idempotent_conformance::model::{self, Mix};
 use idempotent_runtime::protocol::{
     self, Claim, Claimed, Completion, Limits, Micros, Record, Release, ReleaseTo, Renewal, Renewed,
     SettleTo, Settled, Settlement, State, Step, StoredResult, TakeOver, TakenOver, Token,
@@ -25,17 +25,19 @@ fn broken(rules: &Rules) -> Vec<&'static str> {
 }
 
 /// Whether random sequences tell these rules from the protocol's.
-fn differs(rules: &Rules) -> bool {
-    model::try_compare(400, [Reference::ticking(rules.clone())]).is_err()
+fn differs(mix: Mix, rules: &Rules) -> bool {
+    model::try_compare(mix, 400, [Reference::ticking(rules.clone())]).is_err()
 }
 
 #[test]
 fn every_property_holds_of_a_store_that_breaks_no_rule() {
     assert_eq!(broken(&Rules::default()), [""; 0]);
-    assert!(!differs(&Rules::default()));
+    assert!(!differs(Mix::Executions, &Rules::default()));
+    assert!(!differs(Mix::Outbox, &Rules::default()));
 }
 
-/// One test per broken rule. `suite` is caught by the properties, `both` by random sequences, too.
+/// One test per broken rule. `suite` is caught by the properties, `both` and `outbox` by random
+/// sequences, too.
 macro_rules! mutants {
     ($($by:ident $name:ident { $($field:ident: $rule:expr),+ })+) => { $(
         #[test]
@@ -48,7 +50,12 @@ macro_rules! mutants {
         }
     )+ };
     (@suite $rules:ident) => {};
-    (@both $rules:ident) => { assert!(differs(&$rules), "no random sequence catches it") };
+    (@both $rules:ident) => {
+        assert!(differs(Mix::Executions, &$rules), "no random sequence catches it")
+    };
+    (@outbox $rules:ident) => {
+        assert!(differs(Mix::Outbox, &$rules), "no random sequence of the outbox catches it")
+    };
 }
 
 #[path = "mutants/messages.rs"]

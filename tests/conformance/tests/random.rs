@@ -1,26 +1,32 @@
 //! Random sequences of operations answer and store what the pure functions say.
 
 use idempotent_conformance::memory::MemoryPlace;
-use idempotent_conformance::model;
+use idempotent_conformance::model::{self, Mix};
 
-#[test]
-fn memory_does_what_the_model_does() {
-    model::compare([MemoryPlace::ticking(), MemoryPlace::ticking()]);
+/// Runs both kinds of sequences.
+macro_rules! on {
+    ($store:ident, $places:expr) => {
+        mod $store {
+            use super::*;
+
+            #[test]
+            fn does_what_the_model_does() {
+                model::compare(Mix::Executions, $places);
+            }
+
+            #[test]
+            fn keeps_messages_as_the_model_does() {
+                model::compare(Mix::Outbox, $places);
+            }
+        }
+    };
 }
+
+on!(memory, [MemoryPlace::ticking(), MemoryPlace::ticking()]);
 
 #[cfg(feature = "sqlite")]
-#[test]
-fn sqlite_does_what_the_model_does() {
-    use idempotent_conformance::sqlite::SqliteFactory;
-
-    // Two files, one for each core; none of them needs to survive a power cut.
-    model::compare((0..2).map(|_| SqliteFactory::fresh_in_memory()));
-}
+// Two files, one for each core; none of them needs to survive a power cut.
+on!(sqlite, (0..2).map(|_| idempotent_conformance::sqlite::SqliteFactory::fresh_in_memory()));
 
 #[cfg(feature = "postgres")]
-#[test]
-fn postgres_does_what_the_model_does() {
-    use idempotent_conformance::postgres::PostgresFactory;
-
-    model::compare((0..4).map(|_| PostgresFactory::fresh()));
-}
+on!(postgres, (0..4).map(|_| idempotent_conformance::postgres::PostgresFactory::fresh()));

@@ -1,9 +1,15 @@
 //! What a random sequence is made of. Executions, owners and tokens are chosen relative to what the model holds
 //! when the operation is run, so that a shorter sequence is one, too.
 
+mod messages;
+
 use idempotent_runtime::protocol::StepClass;
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+pub(super) use messages::{
+    ClaimMessagesBy, DecideBy, EndBy, EndOf, MessageBy, OutboxOperation, SentBy, of_the_outbox,
+};
 
 /// Executions that a sequence plays with.
 pub(super) const EXECUTIONS: u8 = 5;
@@ -53,6 +59,7 @@ pub(super) enum Operation {
         after: Option<Number>,
         rows_max: u32,
     },
+    Outbox(OutboxOperation),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,11 +105,12 @@ pub(super) struct TakeOverBy {
     pub(super) to_review: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CompleteBy {
     pub(super) by: By,
     pub(super) failed: bool,
     pub(super) result: ResultOf,
+    pub(super) sent: Vec<SentBy>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -183,8 +191,8 @@ pub(super) enum Acks {
     Lost,
 }
 
-/// Any operation, those that bring an execution further more often than others.
-pub(super) fn any() -> impl Strategy<Value = Operation> {
+/// Any operation on executions, those that bring one further more often than others.
+pub(super) fn on_executions() -> impl Strategy<Value = Operation> {
     let rows_max = 1..=u32::from(EXECUTIONS);
     prop_oneof![
         1 => Just(Operation::Nothing),
@@ -272,6 +280,7 @@ fn complete() -> impl Strategy<Value = CompleteBy> + Clone {
         by,
         failed,
         result,
+        sent: Vec::new(),
     })
 }
 

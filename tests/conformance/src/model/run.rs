@@ -1,19 +1,19 @@
 //! One sequence, run on both sides.
 
 mod compare;
+mod messages;
 mod steps;
 
 use std::time::Duration;
 
 use idempotent_runtime::protocol::{
-    self, Claim, Completion, ExecutionId, Micros, Owner, Record, Release, ReleaseTo, Renewal,
-    SettleTo, Settled, Settlement, StepFound, StoredResult, TakeOver, TakenOver, Target, Token,
+    self, Claim, ExecutionId, MessageClaim, Micros, Owner, Record, Release, ReleaseTo, Renewal,
+    SettleTo, Settled, Settlement, StepFound, TakeOver, TakenOver, Target, Token,
 };
 use idempotent_runtime::store::{Cursor, Store, StoreError};
 
 use super::operation::{
-    By, ClaimBy, CompleteBy, Decided, Number, Operation, OwnerOf, ReleaseBy, ResultOf, SettleBy,
-    TakeOverBy, To, TokenOf,
+    By, ClaimBy, Decided, Number, Operation, OwnerOf, ReleaseBy, SettleBy, TakeOverBy, To, TokenOf,
 };
 use super::tokens::{Pair, Tokens};
 use super::world::{Change, World, id, identity, limits, namespace, owner, step_name};
@@ -39,11 +39,14 @@ pub(super) struct Run<'a> {
     store: &'a dyn Store,
     world: World,
     tokens: Tokens,
+    /// Every claim of a relay.
+    claims: Vec<MessageClaim>,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(place: &'a dyn Place, store: &'a dyn Store) -> Self {
-        Self { place, store, world: World::new(), tokens: Tokens::default() }
+        let (world, tokens) = (World::new(), Tokens::default());
+        Self { place, store, world, tokens, claims: Vec::new() }
     }
 
     pub(super) async fn all(&mut self, operations: &[Operation]) -> Compared {
@@ -54,7 +57,8 @@ impl<'a> Run<'a> {
                 .await
                 .map_err(|difference| format!("{operation:?}: {difference}"))?;
         }
-        self.same_records((0..super::operation::EXECUTIONS).map(id)).await
+        self.same_records((0..super::operation::EXECUTIONS).map(id)).await?;
+        self.same_messages().await
     }
 
     async fn one(&mut self, operation: &Operation) -> Compared {
@@ -82,6 +86,7 @@ impl<'a> Run<'a> {
                 self.reap(*after, *younger, *rows_max).await
             }
             Operation::Purge { after, rows_max } => self.purge(*after, *rows_max).await,
+            Operation::Outbox(operation) => self.outbox(operation).await,
         }
     }
 
@@ -148,30 +153,6 @@ impl<'a> Run<'a> {
             .collect();
         let answers = self.store.renew(&sent(&requests)).await;
         self.judge(&requests, answers, |request| request.id, protocol::renew, Self::same_answer)
-            .await
-    }
-
-    async fn complete(&mut self, batch: &[CompleteBy]) -> Compared {
-        let requests: Vec<_> = distinct(batch, |complete| complete.by.execution)
-            .into_iter()
-            .map(|complete| {
-                let result = match complete.result {
-                    ResultOf::Json(number) => StoredResult::Json(number.to_string().into_bytes()),
-                    ResultOf::Empty => StoredResult::Json(Vec::new()),
-                    ResultOf::Absent => StoredResult::Absent { reason: "too large".to_owned() },
-                };
-                self.attempt(complete.by, |id, owner, token| Completion {
-                    id,
-                    owner,
-                    token,
-                    failed: complete.failed,
-                    result: result.clone(),
-                    messages: Vec::new(),
-                })
-            })
-            .collect();
-        let answers = self.store.complete(&sent(&requests)).await;
-        self.judge(&requests, answers, |request| request.id, protocol::complete, Self::same_answer)
             .await
     }
 
@@ -284,7 +265,8 @@ impl<'a> Run<'a> {
         let expected = self.world.purge(examined(&candidates, purged.next, rows_max)?);
         let purged = (purged.deleted, purged.reviewed);
         same("the numbers deleted and sent to review", &purged, &expected)?;
-        self.same_records((0..super::operation::EXECUTIONS).map(id)).await
+        self.same_records((0..super::operation::EXECUTIONS).map(id)).await?;
+        self.same_messages().await
     }
 
     /// Compares the answers to a batch, and what it did to its executions.
@@ -339,7 +321,11 @@ impl<'a> Run<'a> {
     /// The token that is chosen, as both sides write it.
     fn token(&self, execution: Number, choice: TokenOf) -> Pair {
         let id = id(execution);
-        let held = self.world.record(id).map(|record| record.token);
+        self.token_of(id, self.world.record(id).map(|record| record.token), choice)
+    }
+
+    /// The same, where `held` is the model's.
+    fn token_of(&self, id: ExecutionId, held: Option<Token>, choice: TokenOf) -> Pair {
         let held = held
             .and_then(|held| self.tokens.of_the_model(id, held))
             .or_else(|| self.tokens.earlier(id, 0))
@@ -366,11 +352,11 @@ impl<'a> Run<'a> {
 }
 
 /// The requests of a batch without those for an execution that an earlier one is for.
-fn distinct<R: Copy, P: PartialEq>(batch: &[R], execution: impl Fn(&R) -> P) -> Vec<R> {
+fn distinct<R: Clone, P: PartialEq>(batch: &[R], execution: impl Fn(&R) -> P) -> Vec<R> {
     let mut distinct: Vec<R> = Vec::with_capacity(batch.len());
     for request in batch {
         if distinct.iter().all(|other| execution(other) != execution(request)) {
-            distinct.push(*request);
+            distinct.push(request.clone());
         }
     }
     distinct

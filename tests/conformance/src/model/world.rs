@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use idempotent_runtime::protocol::{
-    self, ExecutionId, Identity, Limits, Micros, Owner, Record, State, Step, StepName, StepWrite,
+    self, ExecutionId, Identity, Limits, Message, MessageId, MessageRecord, Micros, Owner, Record,
+    State, Step, StepName, StepWrite,
 };
 
 use super::UNIT_MS;
-use super::operation::Number;
+use super::operation::{Number, SentBy};
 
 /// The steps of an execution.
 pub(super) type Journal = BTreeMap<StepName, Step>;
@@ -17,17 +18,25 @@ pub(super) type Journal = BTreeMap<StepName, Step>;
 pub(super) struct Change {
     record: Record,
     step: Option<Step>,
+    messages: Vec<Message>,
+}
+
+impl Change {
+    /// An outcome with what is sent.
+    pub(super) fn sending(record: Record, messages: &[Message]) -> Self {
+        Self { messages: messages.to_vec(), ..record.into() }
+    }
 }
 
 impl From<Record> for Change {
     fn from(record: Record) -> Self {
-        Self { record, step: None }
+        Self { record, step: None, messages: Vec::new() }
     }
 }
 
 impl From<StepWrite> for Change {
     fn from(StepWrite { record, step }: StepWrite) -> Self {
-        Self { record, step: Some(step) }
+        Self { record, step: Some(step), messages: Vec::new() }
     }
 }
 
@@ -39,12 +48,22 @@ pub(super) struct World {
     journals: HashMap<ExecutionId, Journal>,
     /// The ids of the records in the order of their creation.
     pub(super) order: Vec<ExecutionId>,
+    /// The messages in the order of their commits.
+    pub(super) messages: Vec<MessageRecord>,
+    places: i64,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         let now = Micros(1_790_000_000_000_000);
-        Self { now, records: HashMap::new(), journals: HashMap::new(), order: Vec::new() }
+        Self {
+            now,
+            records: HashMap::new(),
+            journals: HashMap::new(),
+            order: Vec::new(),
+            messages: Vec::new(),
+            places: 0,
+        }
     }
 
     pub(super) fn record(&self, id: ExecutionId) -> Option<&Record> {
@@ -61,13 +80,23 @@ impl World {
     }
 
     /// Writes what an operation decided.
-    pub(super) fn write(&mut self, id: ExecutionId, Change { record, step }: Change) {
+    pub(super) fn write(&mut self, id: ExecutionId, Change { record, step, messages }: Change) {
         if self.records.insert(id, record).is_none() {
             self.order.push(id);
         }
         if let Some(step) = step {
             self.journals.entry(id).or_default().insert(step.name.clone(), step);
         }
+        for message in messages {
+            self.places += 1;
+            let namespace = identity(id).namespace;
+            self.messages.push(protocol::send(&message, id, &namespace, self.places, self.now));
+        }
+    }
+
+    fn has_undelivered(&self, id: ExecutionId) -> bool {
+        let mut own = self.messages.iter().filter(|message| message.execution == id);
+        own.any(protocol::holds_back)
     }
 
     /// The executions behind `after` that were created in the last `younger_ms`, in the order of creation.
@@ -101,7 +130,8 @@ impl World {
             if let Some(abandoned) = protocol::abandoned(&self.records[id], self.now) {
                 self.records.insert(*id, abandoned);
                 reviewed += 1;
-            } else if protocol::expired(&self.records[id], self.now) {
+            } else if protocol::expired(&self.records[id], self.now) && !self.has_undelivered(*id) {
+                self.messages.retain(|message| message.execution != *id);
                 self.records.remove(id);
                 self.journals.remove(id);
                 self.order.retain(|kept| kept != id);
@@ -164,4 +194,35 @@ pub(super) fn limits(choice: u8) -> Limits {
         crashes_max,
         retain_ms: UNIT_MS / 4 * retain_quarters,
     }
+}
+
+/// A message whose id is made of these numbers.
+pub(super) fn message(
+    number: [u8; 3],
+    SentBy { topic: number_of, ordering_key, is_delayed }: SentBy,
+) -> Message {
+    let mut id = *b"random message  ";
+    id[13..].copy_from_slice(&number);
+    Message {
+        id: MessageId(id),
+        topic: topic(number_of),
+        ordering_key: (ordering_key > 0).then(|| format!("customer {ordering_key}")),
+        headers: (ordering_key == 2)
+            .then(|| ("language".to_owned(), "de".to_owned()))
+            .into_iter()
+            .collect(),
+        body: format!("{number:?}").into_bytes(),
+        delay_ms: if is_delayed { UNIT_MS / 2 * 3 } else { 0 },
+    }
+}
+
+pub(super) fn topic(number: u8) -> String {
+    if number == 0 { "receipt" } else { "hook" }.to_owned()
+}
+
+/// A relay's claim; none of the owners of executions.
+pub(super) fn relay(number: u16) -> Owner {
+    let mut owner = [0xEE; 16];
+    owner[14..].copy_from_slice(&number.to_be_bytes());
+    Owner(owner)
 }

@@ -7,7 +7,7 @@ use idempotent_runtime::protocol::{
 };
 
 use super::reference::Rules;
-use super::{broken, differs};
+use super::{Mix, broken, differs};
 
 mutants! {
     both start_ignores_the_owner { start_step: |record, step, request, now| {

@@ -103,7 +103,7 @@ impl Run<'_> {
     }
 
     /// From the model's time to that of the place, more or less.
-    fn moved(&self) -> Moved {
+    pub(super) fn moved(&self) -> Moved {
         Moved { model: self.world.now, store: self.place.now() }
     }
 
@@ -158,20 +158,24 @@ impl Run<'_> {
 
 /// The same moment on both sides.
 #[derive(Clone, Copy, Debug)]
-struct Moved {
+pub(super) struct Moved {
     model: Micros,
     store: Micros,
 }
 
 impl Moved {
     /// An instant of the store if it is near what the model expects, else what is expected.
-    fn near(self, instant: Micros, expected: Micros) -> Micros {
+    pub(super) fn near(self, instant: Micros, expected: Micros) -> Micros {
         let expected = Micros(expected.0 - self.model.0 + self.store.0);
         let is_near = instant.0.abs_diff(expected.0) <= TOLERANCE_US.unsigned_abs();
         if is_near { instant } else { expected }
     }
 
-    fn maybe_near(self, instant: Option<Micros>, expected: Option<Micros>) -> Option<Micros> {
+    pub(super) fn maybe_near(
+        self,
+        instant: Option<Micros>,
+        expected: Option<Micros>,
+    ) -> Option<Micros> {
         expected.map(|expected| self.near(instant.unwrap_or(Micros(i64::MIN)), expected))
     }
 }

@@ -93,7 +93,7 @@ impl Run<'_> {
     }
 }
 
-fn times(acks: Acks) -> u8 {
+pub(super) fn times(acks: Acks) -> u8 {
     match acks {
         Acks::Heard => 1,
         Acks::Lost => 2,
