@@ -11,6 +11,8 @@
 //!
 //! [`matrix`] is another kind of run: one process falls at one named point of a call, for each class of effect.
 //!
+//! So is [`sweeper`]: reapers and purges are killed between and inside of their transactions.
+//!
 //! [`Plant`] names the bugs that the checker must catch.
 
 // In reading order: the run, what is run, what is written down, what is checked.
@@ -28,6 +30,8 @@ mod scratch;
 mod checker;
 
 pub mod matrix;
+
+pub mod sweeper;
 
 pub use checker::{Fact, Report, Violation, check};
 pub use database::{Database, Row};

@@ -211,6 +211,8 @@ pub enum Fall {
     Dies,
     /// SIGSTOP; it is woken when another has taken over.
     Freezes,
+    /// The same; and it is woken only when the execution was purged and the key is used again, for a new operation.
+    FreezesPastPurge,
     /// Its connection to the server is cut before the statement arrives.
     LosesRequest,
     /// Its connection is cut when the server has done what the statement says, and before that is heard.
@@ -220,6 +222,12 @@ pub enum Fall {
 impl Fall {
     /// Every one of a process.
     pub const OF_A_PROCESS: [Self; 2] = [Self::Dies, Self::Freezes];
+    /// Whether the process is stopped.
+    #[must_use]
+    pub fn freezes(self) -> bool {
+        matches!(self, Self::Freezes | Self::FreezesPastPurge)
+    }
+
     /// Every one of a connection.
     pub const OF_A_CONNECTION: [Self; 2] = [Self::LosesRequest, Self::LosesAnswer];
 }

@@ -11,6 +11,8 @@ mod loops;
 mod matrix;
 #[path = "common/processes.rs"]
 mod processes;
+#[path = "common/sweeps.rs"]
+mod sweeps;
 
 use idempotent_conformance::{Cut, Database, PostgresServer, Proxy};
 use idempotent_crash::Scratch;
@@ -95,6 +97,11 @@ fn twenty_handlers_share_two_connections() {
     on_postgres(|scratch, url| {
         handlers::run(handlers::twenty_handlers_share_two_connections(scratch, url))
     });
+}
+
+#[test]
+fn killed_sweeps_leave_every_execution_whole() {
+    on_postgres(|_, url| sweeps::killed_sweeps_leave_every_execution_whole(url));
 }
 
 #[test]

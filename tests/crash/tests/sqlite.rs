@@ -11,6 +11,8 @@ mod loops;
 mod matrix;
 #[path = "common/processes.rs"]
 mod processes;
+#[path = "common/sweeps.rs"]
+mod sweeps;
 
 use idempotent_crash::Scratch;
 
@@ -84,6 +86,11 @@ fn twenty_handlers_share_two_connections() {
     on_sqlite(|scratch, url| {
         handlers::run(handlers::twenty_handlers_share_two_connections(scratch, url))
     });
+}
+
+#[test]
+fn killed_sweeps_leave_every_execution_whole() {
+    on_sqlite(|_, url| sweeps::killed_sweeps_leave_every_execution_whole(url));
 }
 
 #[test]

@@ -12,11 +12,16 @@ use super::effect::{COUNT, CREATE, requests};
 use super::process::{Answered, Job};
 use super::{Bug, Class, End, Fall, Point};
 use crate::database::Database;
+use crate::worker;
 
 /// A lease that others wait for.
 const LOST: Duration = Duration::from_millis(1_500);
 /// A lease that whoever does not fall never loses.
 const KEPT: Duration = Duration::from_mins(1);
+/// How long an execution answers that is purged by and by, and any other.
+const RETAIN: [Duration; 2] = [Duration::from_secs(4), Duration::from_hours(1)];
+/// Executions that are looked at in one purge.
+const ROWS_MAX: u32 = 1_000;
 /// How often others come after the process that fell.
 const CALLS_MAX: u32 = 100;
 /// Processes that may be too slow to come to the point at which they fall.
@@ -64,7 +69,22 @@ impl Cell {
     /// inside of a transaction is left out where it holds up everybody until it is woken (`one_writer`).
     pub fn all(one_writer: bool) -> impl Iterator<Item = Self> {
         let cells = Self::of(&Fall::OF_A_PROCESS);
-        cells.filter(move |cell| !(one_writer && cell.freezes_in_a_transaction()))
+        let cells = cells.filter(move |cell| !(one_writer && cell.freezes_in_a_transaction()));
+        let purged = Self::of(&[Fall::FreezesPastPurge]);
+        cells.chain(purged.filter(Self::writes_into_another_life))
+    }
+
+    /// Whether a process that wakes here writes to the execution, and nobody waits for a person meanwhile.
+    fn writes_into_another_life(&self) -> bool {
+        let writes = matches!(
+            self.point,
+            Point::BeforeStart | Point::BeforeRecord | Point::BeforeCompletion
+        );
+        let ends = matches!(
+            self.class,
+            Class::Plain | Class::ProviderWindow | Class::Reconciled | Class::TransactionStep
+        );
+        writes && ends && !self.freezes_in_a_transaction()
     }
 
     /// Every cell of connections that are cut: the points from which a statement is sent to a server.
@@ -90,7 +110,7 @@ impl Cell {
             Point::BeforeRecord
         };
         let inside = (Point::BeforeEffect..=last).contains(&self.point);
-        let frozen = self.class.is_transaction() && self.fall == Fall::Freezes;
+        let frozen = self.class.is_transaction() && self.fall.freezes();
         frozen && (inside || self.point == Point::BeforeCommit)
     }
 
@@ -147,6 +167,7 @@ impl Cell {
             effects: place.directory.join(&operation),
             operation,
             class: self.class,
+            retain: RETAIN[usize::from(self.fall != Fall::FreezesPastPurge)],
             lease: if Fall::OF_A_CONNECTION.contains(&self.fall) { KEPT } else { LOST },
             falls: None,
             bug: place.bug,
@@ -172,6 +193,19 @@ impl Cell {
                 fallen.freeze_there();
                 let answered = others();
                 (answered, Some(fallen.go_on()))
+            }),
+            Fall::FreezesPastPurge => fallen.comes_there().then(|| {
+                fallen.freeze_there();
+                let done = others();
+                assert!(matches!(done, Answered::Done { .. }), "{self:?}: {done:?}");
+                purge(job);
+                let (falls, retain) = (Some((Point::AfterClaim, Fall::Freezes)), RETAIN[1]);
+                let again = Job { falls, retain, ..job.clone() };
+                let mut again = Process::start(place.binary, &again);
+                // It waits, and is not stopped.
+                assert!(again.comes_there(), "{self:?}: the key is not new");
+                let woken = fallen.go_on();
+                (again.go_on(), Some(woken))
             }),
             Fall::LosesRequest | Fall::LosesAnswer => fallen.comes_there().then(|| {
                 cut();
@@ -223,7 +257,8 @@ impl Cell {
                     && matches!(self.point, Point::BeforeRecord | Point::BeforeCommit)
             }
             (Fall::LosesRequest | Fall::LosesAnswer, Answered::Lost | Answered::Review) => false,
-            (Fall::Dies | Fall::Freezes, Answered::Lost) => true,
+            (Fall::Dies | Fall::Freezes | Fall::FreezesPastPurge, Answered::Lost) => true,
+            (Fall::FreezesPastPurge, _) => false,
             // It had not claimed yet, or had completed.
             (Fall::Dies | Fall::Freezes, Answered::Done { value, .. }) => {
                 let had_none = self.point == Point::BeforeClaim;
@@ -250,6 +285,22 @@ fn answered(cell: &Cell, binary: &Path, job: &Job) -> Answered {
         }
     }
     panic!("{cell:?}: the key stays blocked")
+}
+
+/// Purges until the execution has gone, which is not kept for long.
+fn purge(job: &Job) {
+    const LEFT: &str = "SELECT count(*) FROM idempotent_execution WHERE key = $1";
+    let key = format!("operation:{}", job.operation);
+    let tokio = tokio::runtime::Runtime::new().expect("a tokio runtime starts");
+    tokio.block_on(async {
+        let store = worker::open(&job.url).await;
+        let database = Database::connect(&job.url).await;
+        while database.number(LEFT, &key).await > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            store.purge(None, ROWS_MAX).await.expect("it purges");
+        }
+        store.close().await;
+    });
 }
 
 /// The database, with the table that handlers write to in their transactions.

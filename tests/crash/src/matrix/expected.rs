@@ -71,6 +71,7 @@ impl Cell {
         // Who wakes between its last look at the clock and its call still calls.
         let calls_late = matches!(self.point, Point::BeforeEffect | Point::BeforeDelivery);
         match (self.fall, self.phase()) {
+            (Fall::FreezesPastPurge, _) => self.lived_twice(),
             // Whoever loses a connection asks again.
             (Fall::LosesRequest | Fall::LosesAnswer, _) | (_, Phase::Plain) => Expected::ONCE,
             (Fall::Dies, Phase::Begun) => self.died(false),
@@ -126,6 +127,19 @@ impl Cell {
             Class::Reconciled | Class::OutboxReconciled => Expected::ONCE,
             Class::ProviderForgot | Class::AtMostOnce => Expected::unkeyed(1..=1, End::Review),
             Class::OutboxAtMostOnce => Expected::unkeyed(1..=1, End::ReviewUntilWoken),
+        }
+    }
+
+    /// The first operation and the second, which is new though its key is not.
+    fn lived_twice(&self) -> Expected {
+        let repeats = self.point == Point::BeforeRecord;
+        let is_repeated = matches!(self.class, Class::Plain | Class::ProviderWindow);
+        let requests = if repeats && is_repeated { 3..=3 } else { 2..=2 };
+        // A provider remembers the key.
+        if self.class.is_keyed() {
+            Expected::keyed(requests)
+        } else {
+            Expected::unkeyed(requests, End::Done)
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Job {
     pub class: Class,
     /// The lease of an attempt; it may run twice as long.
     pub lease: Duration,
+    /// How long the execution is kept.
+    pub retain: Duration,
     /// Where and how the process falls.
     pub falls: Option<(Point, Fall)>,
     /// The bug in its store.
@@ -71,7 +73,7 @@ pub fn main(job: Job) {
 }
 
 async fn call(job: Job) -> Answered {
-    let Job { url, operation, effects, class, lease, falls, bug } = job;
+    let Job { url, operation, effects, class, lease, retain, falls, bug } = job;
     let trap = Trap::new(falls);
     let store = worker::open(&url).await;
     let name = store.name();
@@ -81,6 +83,7 @@ async fn call(job: Job) -> Answered {
         .store(store)
         .lease(lease)
         .max_runtime(lease * 2)
+        .retain(retain)
         .reaper(false)
         .connect()
         .await

@@ -45,7 +45,9 @@ impl Trap {
         }
         match fall {
             Fall::Dies => worker::die(),
-            Fall::Freezes | Fall::LosesRequest | Fall::LosesAnswer => wait(),
+            Fall::Freezes | Fall::FreezesPastPurge | Fall::LosesRequest | Fall::LosesAnswer => {
+                wait()
+            }
         }
     }
 }
