@@ -32,17 +32,13 @@ pub(super) struct Stored {
 
 impl Stored {
     /// The form of `keyed`, folded as little as its size allows.
-    pub(super) fn of(keyed: &Keyed<'_>) -> Self {
+    pub(super) fn bytes_of(keyed: &Keyed<'_>) -> Vec<u8> {
         let depth = keyed.depth();
-        let entries = keyed.folded(depth).into_iter().map(|(entry, _)| entry).collect();
-        Self { depth, root: keyed.root, entries }
-    }
-
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.entries.len() * ENTRY_BYTES);
-        bytes.extend([VERSION, self.depth]);
-        bytes.extend(self.root);
-        for Entry { path, digest } in &self.entries {
+        let entries = keyed.folded(depth);
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + entries.len() * ENTRY_BYTES);
+        bytes.extend([VERSION, depth]);
+        bytes.extend(keyed.root);
+        for (Entry { path, digest }, _) in &entries {
             bytes.extend(path.to_le_bytes());
             bytes.extend(digest);
         }

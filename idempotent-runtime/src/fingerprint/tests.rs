@@ -337,3 +337,44 @@ fn a_round_trip_that_loses_something_is_seen() {
     assert!(same_value(&Some(Some(item(1))), &Some(Some(item(1)))));
     assert!(!same_value(&item(1), &item(2)));
 }
+
+#[test]
+fn where_a_struct_a_map_or_a_sequence_ends_is_seen() {
+    #[derive(serde::Serialize)]
+    #[serde(untagged)]
+    enum Any {
+        Struct { a: Box<Any>, c: u8 },
+        Inner { b: u8, c: u8 },
+        Short { b: u8 },
+        Wrap { a: Box<Any> },
+        Map(Vec<(u8, u8)>),
+        Of(BTreeMap<Option<u8>, u8>),
+        Some(Option<BTreeMap<u8, u8>>),
+        List(Vec<Any>),
+        Number(u8),
+    }
+    use Any::{Inner, List, Map, Number, Of, Short, Some as SomeOf, Struct, Wrap};
+    let outer = Struct { a: Box::new(Short { b: 1 }), c: 2 };
+    let inner = Wrap { a: Box::new(Inner { b: 1, c: 2 }) };
+    assert!(!same_value(&outer, &inner));
+    let key = Of(BTreeMap::from([(Some(1), 2)]));
+    let whole = SomeOf(Some(BTreeMap::from([(1, 2)])));
+    assert!(!same_value(&key, &whole));
+    let pairs = Map(vec![(1, 2)]);
+    assert!(!same_value(&pairs, &Of(BTreeMap::from([(Some(1), 2)]))));
+    let split = List(vec![List(vec![Number(1)]), List(vec![Number(2), Number(3)])]);
+    let other = List(vec![List(vec![Number(1), Number(2)]), List(vec![Number(3)])]);
+    assert!(!same_value(&split, &other));
+    for value in [&outer, &inner, &key, &whole, &pairs, &split] {
+        assert!(same_value(value, value));
+    }
+}
+
+#[test]
+fn what_is_too_long_for_a_transcript_is_compared_too() {
+    let long: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    let mut other = long.clone();
+    assert!(same_value(&long, &other));
+    other[19_999].push('x');
+    assert!(!same_value(&long, &other));
+}

@@ -6,9 +6,11 @@
 
 mod content;
 mod frame;
+mod transcript;
 
 pub(super) use content::Content;
 pub(super) use frame::{Entry, Map};
+use transcript::Transcript;
 
 use super::Unhashable;
 
@@ -71,17 +73,45 @@ pub(super) struct Tree {
     frames: frame::Frames,
     /// Whether the elements of a sequence may come in any order.
     pub(super) unordered: bool,
+    /// Where no slots are wanted, but only what was found, in the order of the walk.
+    transcript: Option<Transcript>,
 }
 
 impl Tree {
     pub(super) fn new() -> Self {
         let mut slots = Vec::with_capacity(8);
         slots.push(Slot::root());
-        Self { slots, content_bytes: 0, frames: frame::Frames::default(), unordered: false }
+        let frames = frame::Frames::default();
+        Self { slots, content_bytes: 0, frames, unordered: false, transcript: None }
+    }
+
+    /// A tree that keeps no slots, but a transcript.
+    pub(super) fn transcript() -> Self {
+        let frames = frame::Frames::default();
+        let transcript = Some(Transcript::new());
+        Self { slots: Vec::new(), content_bytes: 0, frames, unordered: false, transcript }
+    }
+
+    /// Whether both are transcripts of the same.
+    pub(super) fn is_same_transcript(&self, other: &Self) -> bool {
+        self.transcript.is_some() && self.transcript == other.transcript
+    }
+
+    /// Notes in a transcript that a sequence, a map or a struct begins, which slots tell apart by their places.
+    pub(super) fn begin(&mut self) -> Result<(), Unhashable> {
+        self.transcript.as_mut().map_or(Ok(()), Transcript::begin)
+    }
+
+    /// Notes in a transcript that it ends.
+    pub(super) fn end(&mut self) -> Result<(), Unhashable> {
+        self.transcript.as_mut().map_or(Ok(()), Transcript::end)
     }
 
     /// The slot behind `segment`, made if it is not there yet.
     pub(super) fn below(&mut self, above: SlotId, segment: Segment) -> Result<SlotId, Unhashable> {
+        if let Some(transcript) = &mut self.transcript {
+            return transcript.below(segment).map(|()| ROOT);
+        }
         let path = segment.hash(self.at(above).path, above == ROOT);
         let mut last = NONE;
         let mut next = self.at(above).first_below;
@@ -110,6 +140,9 @@ impl Tree {
 
     /// Appends to what was found at a slot.
     pub(super) fn push(&mut self, id: SlotId, bytes: &[u8]) -> Result<(), Unhashable> {
+        if let Some(transcript) = &mut self.transcript {
+            return transcript.push(bytes);
+        }
         self.take_in(u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
         self.found(id).content.push(bytes);
         Ok(())
@@ -125,9 +158,13 @@ impl Tree {
     }
 
     /// Notes that a struct begins at a slot.
-    pub(super) fn begin_struct(&mut self, id: SlotId) {
+    pub(super) fn begin_struct(&mut self, id: SlotId) -> Result<(), Unhashable> {
+        if self.transcript.is_some() {
+            return self.begin();
+        }
         let found = self.found(id);
         found.structs = found.structs.saturating_add(1);
+        Ok(())
     }
 
     /// Notes that a field of the struct at `above` comes, and for how many structs before it did not.
@@ -135,6 +172,9 @@ impl Tree {
     /// Every value of a derived type has every field, so there is nothing to write for it. Elements of an
     /// untagged enum have not: without this, their order would be lost.
     pub(super) fn begin_field(&mut self, above: SlotId, id: SlotId) -> Result<(), Unhashable> {
+        if self.transcript.is_some() {
+            return Ok(());
+        }
         let structs = self.found(above).structs;
         let found = self.found(id);
         let missed = structs.saturating_sub(found.field_of.saturating_add(1));
@@ -179,15 +219,6 @@ impl Tree {
 
     pub(super) fn content(&self, id: SlotId) -> &Content {
         &self.at(id).found.content
-    }
-
-    /// Whether two walks found the same at the same slots, and came to them in the same order. Equal payloads
-    /// mostly do; the entries of their maps may come in another.
-    pub(super) fn is_walked_like(&self, other: &Self) -> bool {
-        let alike = |(a, b): (&Slot, &Slot)| {
-            a.above == b.above && a.segment == b.segment && a.found.content == b.found.content
-        };
-        self.slots.len() == other.slots.len() && self.slots.iter().zip(&other.slots).all(alike)
     }
 
     /// Its path as people read it: `payment.items[].price`.

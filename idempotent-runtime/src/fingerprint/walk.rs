@@ -184,7 +184,7 @@ impl<'t> Serializer for Walk<'t> {
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Elements<'t>, Unhashable> {
-        self.inside().map(Elements::new)
+        self.inside().and_then(Elements::new)
     }
 
     fn serialize_tuple(self, len: usize) -> Result<Elements<'t>, Unhashable> {
@@ -210,7 +210,7 @@ impl<'t> Serializer for Walk<'t> {
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Entries<'t>, Unhashable> {
-        self.inside().map(Entries::new)
+        self.inside().and_then(Entries::new)
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Fields<'t>, Unhashable> {
@@ -218,7 +218,7 @@ impl<'t> Serializer for Walk<'t> {
             return Ok(Fields::Decimal(self));
         }
         self.tree.push(self.slot, &[tag::STRUCT])?;
-        self.inside().map(Fields::new)
+        self.inside().and_then(Fields::new)
     }
 
     fn serialize_struct_variant(
@@ -228,7 +228,7 @@ impl<'t> Serializer for Walk<'t> {
         variant: &'static str,
         _: usize,
     ) -> Result<Fields<'t>, Unhashable> {
-        self.variant(tag::STRUCT_VARIANT, variant).map(Fields::new)
+        self.variant(tag::STRUCT_VARIANT, variant).and_then(Fields::new)
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<(), Unhashable> {

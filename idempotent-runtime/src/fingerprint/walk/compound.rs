@@ -22,9 +22,10 @@ pub(in crate::fingerprint) struct Elements<'t> {
 }
 
 impl<'t> Elements<'t> {
-    pub(super) fn new(walk: Walk<'t>) -> Self {
+    pub(super) fn new(walk: Walk<'t>) -> Result<Self, Unhashable> {
+        walk.tree.begin()?;
         let sums = walk.tree.unordered.then(Map::default);
-        Self { walk, below: None, count: 0, sums }
+        Ok(Self { walk, below: None, count: 0, sums })
     }
 
     fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unhashable> {
@@ -49,6 +50,7 @@ impl<'t> Elements<'t> {
         if let Some(sums) = sums {
             walk.tree.end_map(walk.slot, &sums)?;
         }
+        walk.tree.end()?;
         walk.leaf(&leaf::sequence(count))
     }
 }
@@ -86,8 +88,9 @@ pub(in crate::fingerprint) struct Entries<'t> {
 }
 
 impl<'t> Entries<'t> {
-    pub(super) fn new(walk: Walk<'t>) -> Self {
-        Self { walk, map: Map::default(), open: None }
+    pub(super) fn new(walk: Walk<'t>) -> Result<Self, Unhashable> {
+        walk.tree.begin()?;
+        Ok(Self { walk, map: Map::default(), open: None })
     }
 }
 
@@ -117,6 +120,7 @@ impl SerializeMap for Entries<'_> {
         if self.open.is_some() {
             return Err(Unhashable::new("a map gave a key without a value".to_owned()));
         }
+        self.walk.tree.end()?;
         self.walk.tree.end_map(self.walk.slot, &self.map)
     }
 }
@@ -130,9 +134,9 @@ pub(in crate::fingerprint) enum Fields<'t> {
 }
 
 impl<'t> Fields<'t> {
-    pub(super) fn new(walk: Walk<'t>) -> Self {
-        walk.tree.begin_struct(walk.slot);
-        Self::Struct(walk)
+    pub(super) fn new(walk: Walk<'t>) -> Result<Self, Unhashable> {
+        walk.tree.begin_struct(walk.slot)?;
+        Ok(Self::Struct(walk))
     }
 
     fn field<T: Serialize + ?Sized>(
@@ -148,6 +152,13 @@ impl<'t> Fields<'t> {
             Self::Decimal(Walk { tree, slot, depth, .. }) => {
                 value.serialize(Walk { tree, slot: *slot, depth: *depth, decimal: true })
             }
+        }
+    }
+
+    fn finish(self) -> Result<(), Unhashable> {
+        match self {
+            Self::Struct(walk) => walk.tree.end(),
+            Self::Decimal(_) => Ok(()),
         }
     }
 
@@ -190,7 +201,7 @@ macro_rules! fields {
             }
 
             fn end(self) -> Result<(), Unhashable> {
-                Ok(())
+                self.finish()
             }
         }
     )+};
