@@ -150,7 +150,7 @@ pub(crate) async fn ask(
             Err(error) => return failed(error, lead),
         };
         if let Some(fields) = mismatch(&request, &seen)? {
-            metrics::claim(request.handler.name(), request.id, "mismatch");
+            metrics::claim(request.handler, request.id, "mismatch");
             return Err(Error::PayloadMismatch { fields });
         }
         let target = match decide(&seen, owner) {

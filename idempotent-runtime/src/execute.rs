@@ -224,7 +224,7 @@ enum Next {
 
 impl Caller {
     fn told(&self, outcome: &'static str) {
-        metrics::claim(self.request.handler.name(), self.request.id, outcome);
+        metrics::claim(self.request.handler, self.request.id, outcome);
     }
 
     /// Claims as the leader of those in this process who want the execution.

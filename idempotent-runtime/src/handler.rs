@@ -1,6 +1,9 @@
 //! What the attribute knows about a handler, as one static.
 
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use crate::metrics;
 
 /// A handler's descriptor: one static per annotated function, registered when the binary starts.
 #[derive(Debug)]
@@ -14,6 +17,7 @@ pub struct Handler {
     accepts: (u32, u32),
     policy: Policy,
     transaction: Option<&'static str>,
+    metrics: OnceLock<metrics::Keys>,
 }
 
 /// The limits a handler asks for; what it leaves open is the runtime's default.
@@ -48,7 +52,13 @@ impl Handler {
                 backoff: None,
             },
             transaction: None,
+            metrics: OnceLock::new(),
         }
+    }
+
+    /// The metrics that its usual calls count.
+    pub(crate) fn metrics(&self) -> &metrics::Keys {
+        self.metrics.get_or_init(|| metrics::Keys::new(self.name))
     }
 
     /// What is fingerprinted: arguments and field paths as written.

@@ -47,6 +47,7 @@ where
     F: Future<Output = R>,
 {
     let Run { mut claim, request, ambient } = *run;
+    let handler = request.handler;
     let runtime = claim.runtime().clone();
     let attempt = Arc::clone(claim.attempt());
     let (taken, caller) = (claim.taken(), ambient.caller.clone());
@@ -69,7 +70,7 @@ where
     let ran = runtime.clock().elapsed().saturating_sub(began);
     let settling = Settling { claim, request, codec: codec.as_ref(), execution };
     let (ended_as, driven) = settling.settle(ended).instrument(span).await;
-    metrics::attempt(attempt.handler, ended_as, ran);
+    metrics::attempt(handler, ended_as, ran);
     warn_if_slow(&attempt, ran);
     driven
 }

@@ -74,13 +74,14 @@ where
     F: Fn(Held<X>) -> Fut + Send + 'static,
     Fut: Future<Output = R> + Send + 'static,
 {
+    let handler = run.request.handler;
     let attempt = Arc::clone(run.claim.attempt());
     let clock = run.claim.runtime().shared_clock();
     let began = clock.elapsed();
     let driving = Driving::new(*run, codec.as_ref(), cause);
     let (ended_as, driven) = Box::pin(driving.drive(body)).instrument(span(&attempt)).await;
     let ran = clock.elapsed().saturating_sub(began);
-    metrics::attempt(attempt.handler, ended_as, ran);
+    metrics::attempt(handler, ended_as, ran);
     warn_if_slow(&attempt, ran);
     driven
 }
