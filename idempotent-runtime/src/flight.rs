@@ -3,15 +3,15 @@
 //! The first is the leader and claims; the others follow: they learn what the leader found, or wait for what his
 //! body returns. They share nothing else: if he fails, is dropped or fenced, each claims for himself.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::fingerprint::Fingerprint;
 use crate::lease::Attempt;
-use crate::protocol::{ExecutionId, Seen, StoredResult};
+use crate::protocol::{ExecutionId, IdMap, Seen, StoredResult};
 use crate::store::StoreError;
 
 /// How far the leader is.
@@ -41,7 +41,7 @@ pub(crate) struct Finished {
 /// The claims under way in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    under_way: Mutex<HashMap<ExecutionId, Flight>>,
+    under_way: Mutex<IdMap<ExecutionId, Flight>>,
 }
 
 /// One claim under way.
@@ -68,12 +68,12 @@ impl Flights {
             Entry::Occupied(mut entry) => Seat::Follower(entry.get_mut().follow()),
             Entry::Vacant(entry) => {
                 entry.insert(Flight { phase: Phase::Claiming, followers: None });
-                Seat::Leader(Lead { flights: Arc::clone(self), id, last: None })
+                Seat::Leader(Lead { flights: Arc::clone(self), id, left: false })
             }
         }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<ExecutionId, Flight>> {
+    fn under_way(&self) -> MutexGuard<'_, IdMap<ExecutionId, Flight>> {
         // No code that may panic runs under the lock, so a poisoned one still holds a whole map.
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,8 +91,8 @@ impl Flight {
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     id: ExecutionId,
-    /// What followers are told when the seat is given up.
-    last: Option<Phase>,
+    /// It was given up with a last word.
+    left: bool,
 }
 
 impl Lead {
@@ -117,29 +117,37 @@ impl Lead {
 
     /// Leaves, with what was found.
     pub(crate) fn found(mut self, seen: &Arc<Seen>) {
-        self.last = Some(Phase::Found(Arc::clone(seen)));
+        self.leave(|| Some(Phase::Found(Arc::clone(seen))));
     }
 
     /// Leaves, because the store failed: his followers are told, and do not ask it one after the other.
     pub(crate) fn failed(mut self, error: &StoreError) {
-        let error = StoreError::new(error.kind(), error.to_string());
-        self.last = Some(Phase::Failed(Arc::new(error)));
+        let failed = || StoreError::new(error.kind(), error.to_string());
+        self.leave(|| Some(Phase::Failed(Arc::new(failed()))));
     }
 
     /// Leaves, with the stored outcome.
     pub(crate) fn finished(mut self, finished: Finished) {
-        self.last = Some(Phase::Finished(Arc::new(finished)));
+        self.leave(|| Some(Phase::Finished(Arc::new(finished))));
+    }
+
+    /// Leaves, with a last word for those who follow, if any do. Later callers must not sit down with a leader who has
+    /// left.
+    fn leave(&mut self, last: impl FnOnce() -> Option<Phase>) {
+        if mem::replace(&mut self.left, true) {
+            return;
+        }
+        let left = self.flights.under_way().remove(&self.id);
+        if let Some(Flight { followers: Some(followers), .. }) = left
+            && let Some(last) = last()
+        {
+            followers.send_replace(last);
+        }
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        // Later callers must not sit down with a leader who has left.
-        let left = self.flights.under_way().remove(&self.id);
-        if let (Some(Flight { followers: Some(followers), .. }), Some(last)) =
-            (left, self.last.take())
-        {
-            followers.send_replace(last);
-        }
+        self.leave(|| None);
     }
 }

@@ -2,15 +2,14 @@
 
 mod heartbeat;
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::clock::Clock;
-use crate::protocol::{ExecutionId, Granted, Limits, Owner, Renewal, Renewed, Token};
+use crate::protocol::{ExecutionId, Granted, IdMap, Limits, Owner, Renewal, Renewed, Token};
 
 pub(crate) use heartbeat::{Heartbeat, HeartbeatOn};
 
@@ -184,18 +183,20 @@ fn us(duration: Duration) -> u64 {
 /// The attempts of this process that own an execution now.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    live: Mutex<HashMap<Owner, Arc<Attempt>>>,
+    live: Mutex<IdMap<Owner, Arc<Attempt>>>,
     /// Why all were cancelled, and with them those that are granted from then on.
     all_cancelled: OnceLock<Cancel>,
     /// Attempts, and callers who are asking for one.
-    count: watch::Sender<usize>,
+    count: AtomicUsize,
+    /// There are none any more.
+    emptied: Notify,
     /// When the heartbeat wakes next, on the process's clock, in microseconds.
     wakes_at_us: AtomicU64,
     earlier: Notify,
 }
 
 impl Attempts {
-    fn live(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Attempt>>> {
+    fn live(&self) -> MutexGuard<'_, IdMap<Owner, Arc<Attempt>>> {
         // No code that may panic runs under the lock, so a poisoned one still holds a whole map.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,19 +222,14 @@ impl Attempts {
         }
     }
 
-    /// Wakes nobody: who waits, waits for none.
     fn one_more(&self) {
-        self.count.send_if_modified(|count| {
-            *count += 1;
-            false
-        });
+        self.count.fetch_add(1, Ordering::SeqCst);
     }
 
     fn one_less(&self) {
-        self.count.send_if_modified(|count| {
-            *count -= 1;
-            *count == 0
-        });
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.emptied.notify_waiters();
+        }
     }
 
     /// Cancels every body that is running, and those that would start from now on. How many were running.
@@ -245,8 +241,14 @@ impl Attempts {
 
     /// Completes when no attempt is left, and nobody is asking for one.
     pub(crate) async fn none_left(&self) {
-        // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+        loop {
+            // Made first and asked then, while the last one counts first and wakes then: one sees the other.
+            let emptied = self.emptied.notified();
+            if self.count.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            emptied.await;
+        }
     }
 
     /// The attempts whose renewal is due at `now`, and when the next one is, if there is one.

@@ -7,6 +7,7 @@
 mod claim;
 mod delivery;
 mod fingerprint;
+mod map;
 mod message;
 mod record;
 mod request;
@@ -20,6 +21,7 @@ pub use delivery::{
     holds_back, message_expired, renew_message, send,
 };
 pub(crate) use fingerprint::{Comparison, Entry, compare};
+pub(crate) use map::IdMap;
 pub use message::{
     DecideTo, DeliveryEnd, DeliveryEndTo, Message, MessageClaim, MessageDecision, MessageId,
     MessageListing, MessageRecord, MessageRenewal, MessageState, MessagesClaimed, TopicCount,

@@ -343,14 +343,14 @@ fn where_a_struct_a_map_or_a_sequence_ends_is_seen() {
     #[derive(serde::Serialize)]
     #[serde(untagged)]
     enum Any {
-        Struct { a: Box<Any>, c: u8 },
+        Struct { a: Box<Self>, c: u8 },
         Inner { b: u8, c: u8 },
         Short { b: u8 },
-        Wrap { a: Box<Any> },
+        Wrap { a: Box<Self> },
         Map(Vec<(u8, u8)>),
         Of(BTreeMap<Option<u8>, u8>),
         Some(Option<BTreeMap<u8, u8>>),
-        List(Vec<Any>),
+        List(Vec<Self>),
         Number(u8),
     }
     use Any::{Inner, List, Map, Number, Of, Short, Some as SomeOf, Struct, Wrap};

@@ -3,7 +3,7 @@
 mod outbox;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,9 +14,9 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::protocol::{
-    self, Claim, Claimed, Completion, ExecutionId, Identity, Limits, Micros, Record, Release,
-    Renewal, Renewed, SettleTo, Settled, Settlement, State, Step, StepName, StepRecord, StepStart,
-    StepStarted, StepWrite, TakeOver, TakenOver, Written,
+    self, Claim, Claimed, Completion, ExecutionId, IdMap, Identity, Limits, Micros, Record,
+    Release, Renewal, Renewed, SettleTo, Settled, Settlement, State, Step, StepName, StepRecord,
+    StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 
 /// Keeps executions in this process's memory; they end with it.
@@ -44,7 +44,7 @@ impl Clone for Memory {
 #[derive(Debug, Default)]
 struct Rows {
     /// Boxed, so that a map that grows moves pointers.
-    executions: HashMap<ExecutionId, Box<Row>>,
+    executions: IdMap<ExecutionId, Box<Row>>,
     by_creation: BTreeSet<Cursor>,
     outbox: outbox::Outbox,
 }
