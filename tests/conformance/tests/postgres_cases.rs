@@ -167,6 +167,22 @@ async fn a_claim_that_waits_for_an_insert_is_granted_when_it_is_rolled_back() {
     assert_eq!(stored[0].as_ref().unwrap().record.owner, Owner([9; 16]));
 }
 
+/// Case 8: the row that the insert met is gone when it is looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_waits_for_an_insert_is_granted_when_it_is_deleted_again() {
+    let place = PostgresFactory::fresh();
+    let store = migrated(&place).await;
+    let mut other = spare_insert(&place, &store).await;
+    let claims = claim_beside(&store);
+    until_blocked(&place, 1).await;
+    run(&mut other, "DELETE FROM idempotent_execution; COMMIT").await;
+    let answer = claims.await.unwrap();
+    assert!(matches!(answer, Ok(Claimed::Granted(_))), "{answer:?}");
+    let stored = store.read(&[sql::id(1)]).await.unwrap();
+    let record = &stored[0].as_ref().unwrap().record;
+    assert_eq!((record.owner, record.attempts), (Owner([9; 16]), 1));
+}
+
 /// A session that has inserted the first execution, and not committed.
 async fn spare_insert(place: &PostgresFactory, store: &Arc<dyn Store>) -> PgConnection {
     granted(&**store, &claim(1)).await;

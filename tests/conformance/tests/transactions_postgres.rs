@@ -10,6 +10,8 @@ mod conflicts;
 mod contract;
 #[path = "transactions/facts.rs"]
 mod facts;
+#[path = "transactions/late.rs"]
+mod late;
 #[path = "transactions/steps.rs"]
 mod steps;
 
@@ -56,6 +58,10 @@ impl Place {
 
     pub(crate) fn builder(&self) -> Builder {
         Runtime::builder("transactions").url(self.database.url()).reaper(false)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.database.url()
     }
 
     pub(crate) async fn runtime(&self) -> Runtime {

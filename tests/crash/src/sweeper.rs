@@ -1,4 +1,4 @@
-//! A process that reaps and purges, a page at a time, and says so behind each.
+//! A process that reaps and purges, a page at a time, and waits behind each that swept something.
 
 use std::io::Write;
 
@@ -46,8 +46,11 @@ async fn purge(store: &dyn Store, after: Option<Cursor>) -> Option<Cursor> {
     purged.next
 }
 
+/// Says what it did, and goes on when it is told to.
 fn say(what: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{what}").expect("the test listens");
     output.flush().expect("the test listens");
+    let told = std::io::stdin().read_line(&mut String::new());
+    assert_ne!(told.expect("the test talks"), 0, "the test has gone");
 }

@@ -1,5 +1,7 @@
 //! Every rule, over the repository as it is.
 
+use std::collections::HashSet;
+
 use idempotent_tidy::{
     File, Violation, docs, imports, manifests, reports, repository, shape, text,
 };
@@ -161,4 +163,33 @@ fn every_chapter_is_in_the_summary() {
         !summary.text().contains(&format!("]({})", file.path.trim_start_matches("docs/src/")))
     });
     holds(missing.map(|file| file.violation(0, "list it in docs/src/SUMMARY.md")));
+}
+
+#[test]
+fn the_tests_of_every_case_are_there() {
+    let files = files();
+    let page = find(&files, "tests/README.md");
+    // A test of its own name, or a line of a macro that makes one.
+    let lines = files.iter().filter(|file| file.is_rust()).flat_map(|file| file.text().lines());
+    let names: HashSet<&str> = lines
+        .filter(|line| line.contains("fn ") || line.trim_end().ends_with(';'))
+        .flat_map(|line| line.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()))
+        .collect();
+    let is_there = |name: &str| match name.strip_prefix("ui/") {
+        Some(_) => files.iter().any(|file| file.path == format!("tests/{name}")),
+        None => names.contains(name),
+    };
+    let cases = page.text().lines().zip(1..).filter(|(line, _)| {
+        line.strip_prefix("| ").is_some_and(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+    });
+    let cases: Vec<_> = cases.collect();
+    assert!(cases.len() > 36, "{} cases", cases.len());
+    holds(cases.into_iter().flat_map(|(line, number)| {
+        let tests = line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let missing = tests.split('`').skip(1).step_by(2).filter(|name| !is_there(name));
+        let missing: Vec<_> = missing
+            .map(|name| page.violation(number, format!("there is no test `{name}`; name one")))
+            .collect();
+        missing
+    }));
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use idempotent_runtime::protocol::{State, StepClass, StepState};
 use idempotent_runtime::{Error, Runtime, idempotent, step};
-use tokio::sync::Notify;
+use tokio::sync::{Barrier, Notify};
+use tokio::task::JoinSet;
 
-use crate::common::{BookError, Runs, ours};
+use crate::common::{BookError, Runs, Then, ours};
+use crate::facts::book;
 use crate::{Conn, Place};
 
 const INSERT: &str = "INSERT INTO ledger (line) VALUES ($1)";
@@ -187,4 +189,45 @@ async fn a_hundred_failed_steps_leave_no_connection_behind() {
     }
     assert_eq!(call(&runtime, &Desk::new(Inside::Return)).await.unwrap(), 1);
     place.assert_idle().await;
+}
+
+#[idempotent(key = "many:{n}", runtime = runtime)]
+async fn many(
+    #[context] runtime: &Runtime,
+    n: u32,
+    #[context] all: Arc<Barrier>,
+) -> Result<u32, BookError> {
+    let line = format!("part {n}");
+    let met = step("meet").run(async |_effect| {
+        all.wait().await;
+        Ok::<_, BookError>(n)
+    });
+    let met = met.await?;
+    let insert = step("insert").transaction(async |tx: &mut Conn| {
+        sqlx::query(INSERT).bind(&line).execute(tx).await?;
+        Ok::<_, BookError>(1)
+    });
+    Ok(met + insert.await?)
+}
+
+/// Case 13: half of them are transactions as a whole, the others all begin before one writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_handlers_in_transactions_share_the_smallest_pool() {
+    let place = Place::fresh().await;
+    let runtime = place.builder().pool_size(2).connect().await.unwrap();
+    let all = Arc::new(Barrier::new(10));
+    let mut calls = JoinSet::new();
+    for n in 0..10 {
+        let (own, all) = (runtime.clone(), Arc::clone(&all));
+        calls.spawn(async move { many(&own, n, all).await.unwrap() == n + 1 });
+        let (own, line) = (runtime.clone(), format!("whole {n}"));
+        calls.spawn(
+            async move { book(&own, line, Then::Return, Runs::default()).await.unwrap() == 1 },
+        );
+    }
+    assert!(calls.join_all().await.into_iter().all(|is_right| is_right));
+    let mut lines: Vec<_> =
+        (0..10).flat_map(|n| [format!("part {n}"), format!("whole {n}")]).collect();
+    lines.sort_unstable();
+    assert_eq!(place.lines().await, lines);
 }
