@@ -11,7 +11,9 @@ use crate::by_hand::{Does, memory, postgres, sqlite};
 use crate::ours::Ours;
 use crate::rounds::{Load, Plan, Side, compare, populate};
 use crate::table::{Case, Target};
-use crate::{machine, table};
+use crate::{machine, relay, table};
+
+const LOCK: &str = include_str!("../../Cargo.lock");
 
 /// The pool of both sides where a target is set, and the default of this crate.
 const POOLS: [u32; 2] = [32, 6];
@@ -36,24 +38,27 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     // `cargo bench` adds `--bench`.
     let wanted = Wanted(wanted.filter(|name| !name.starts_with("--")).collect());
     let directory = tempfile::tempdir()?;
-    machine::facts(directory.path()).iter().for_each(|fact| table::fact(fact));
-    let server = if wanted.any_of(&["postgres first run", "postgres replay"]) {
+    machine::facts(directory.path(), LOCK).iter().for_each(|fact| table::fact(fact));
+    let server = if wanted.any_of(&["postgres first run", "postgres replay", relay::POSTGRES]) {
         let server = PostgresOptions::default().durable(true).start()?;
-        on_the_server(&server).await?.iter().for_each(|fact| table::fact(fact));
+        table::fact(&machine::server(&server.url()).await?);
         Some(server)
     } else {
         None
     };
-    table::fact(&format!(
-        "rounds    {} of {:?} a side, A B B A …; ratio: the median round (smallest–largest)",
-        PLAN.rounds, PLAN.slice
-    ));
-    table::head();
+    table::fact(&PLAN.to_string());
+    table::head("by hand");
     if let Some(server) = &server {
         on_postgres(&wanted, server).await?;
     }
     on_sqlite(&wanted, directory.path()).await?;
     in_memory(&wanted).await?;
+    if let Some(server) = server.filter(|_| wanted.has(relay::POSTGRES)) {
+        relay::on_postgres(&server).await?;
+    }
+    if wanted.has(relay::SQLITE) {
+        relay::on_sqlite(directory.path()).await?;
+    }
     Ok(())
 }
 
@@ -73,7 +78,7 @@ impl Wanted {
 /// Measures one case and prints its line.
 async fn measure<A: Side, B: Side>(
     wanted: &Wanted,
-    case: Case,
+    case: Case<'_>,
     (plan, load): (Plan, Load),
     ours: &A,
     by_hand: &B,
@@ -82,20 +87,6 @@ async fn measure<A: Side, B: Side>(
         let seen = compare(plan, load, ours, by_hand).await;
         table::line(&case, &seen);
     }
-}
-
-/// What decides how fast a server can be.
-async fn on_the_server(server: &PostgresServer) -> Result<Vec<String>, Failed> {
-    let pool = postgres::open(&server.url(), 1).await?;
-    let settings = "SELECT current_setting('server_version'), current_setting('fsync'),
-                    current_setting('synchronous_commit'), current_setting('shared_buffers')";
-    let (version, fsync, commit, buffers): (String, String, String, String) =
-        sqlx::query_as(settings).fetch_one(&pool).await?;
-    pool.close().await;
-    Ok(vec![format!(
-        "postgres  {version} on this machine, fsync {fsync}, synchronous_commit {commit}, \
-         shared_buffers {buffers}"
-    )])
 }
 
 async fn on_postgres(wanted: &Wanted, server: &PostgresServer) -> Result<(), Failed> {

@@ -11,3 +11,4 @@ pub mod work;
 
 mod by_hand;
 mod ours;
+mod relay;

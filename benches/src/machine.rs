@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const LOCK: &str = include_str!("../../Cargo.lock");
+use sqlx::{Connection as _, PgConnection};
 
-/// One line a fact.
+/// One line a fact. `lock` is the lock file that the program was built with.
 #[must_use]
-pub fn facts(directory: &Path) -> Vec<String> {
+pub fn facts(directory: &Path, lock: &str) -> Vec<String> {
     let first_of = |path: &str| {
         fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).unwrap_or_default()
     };
@@ -23,8 +23,26 @@ pub fn facts(directory: &Path) -> Vec<String> {
         format!("load      {} (others included)", first_of("/proc/loadavg")),
         format!("disk      one fdatasync of a page takes {:.2?}", fdatasync(directory)),
         format!("toolchain {}, profile `bench`", rustc()),
-        format!("crates    sqlx {}, tokio {}", locked("sqlx"), locked("tokio")),
+        format!("crates    sqlx {}, tokio {}", locked(lock, "sqlx"), locked(lock, "tokio")),
     ]
+}
+
+/// What decides how fast a PostgreSQL server can be.
+///
+/// # Errors
+///
+/// If it does not answer.
+pub async fn server(url: &str) -> Result<String, sqlx::Error> {
+    let mut session = PgConnection::connect(url).await?;
+    let settings = "SELECT current_setting('server_version'), current_setting('fsync'),
+                    current_setting('synchronous_commit'), current_setting('shared_buffers')";
+    let (version, fsync, commit, buffers): (String, String, String, String) =
+        sqlx::query_as(settings).fetch_one(&mut session).await?;
+    session.close().await?;
+    Ok(format!(
+        "postgres  {version} on this machine, fsync {fsync}, synchronous_commit {commit}, \
+         shared_buffers {buffers}"
+    ))
 }
 
 /// The processor time of this process's threads so far, to the nanosecond. Threads that have ended are not in it.
@@ -44,9 +62,9 @@ fn rustc() -> String {
 }
 
 /// The version of a package as locked.
-fn locked(package: &str) -> &'static str {
+fn locked<'l>(lock: &'l str, package: &str) -> &'l str {
     let name = format!("name = \"{package}\"\nversion = \"");
-    LOCK.split_once(&name).and_then(|(_, rest)| rest.split('"').next()).unwrap_or("?")
+    lock.split_once(&name).and_then(|(_, rest)| rest.split('"').next()).unwrap_or("?")
 }
 
 /// The median time of making one page durable in this directory.

@@ -1,5 +1,6 @@
 //! Two sides measured in turns, A B B A A B …, so that whatever else the machine does falls on both.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,16 @@ pub struct Plan {
     pub calls_max: u64,
 }
 
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rounds, slice, .. } = self;
+        write!(
+            f,
+            "rounds    {rounds} of {slice:?} a side, A B B A …; ratio: the median round (smallest–largest)"
+        )
+    }
+}
+
 /// What a comparison is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -40,11 +51,11 @@ pub struct Load {
 pub struct Comparison {
     /// Calls a second, the median of the rounds.
     pub ours: f64,
-    /// Calls a second, the median of the rounds.
-    pub by_hand: f64,
-    /// Our throughput over theirs, round by round: smallest, median, largest.
+    /// Calls a second of the other side, the median of the rounds.
+    pub other: f64,
+    /// Our throughput over the other side's, round by round: smallest, median, largest.
     pub ratio: [f64; 3],
-    /// Processor time of this process for one of our calls over that for one of theirs, the median of the rounds.
+    /// Processor time of this process for one of our calls over that for one of the other's, the median of the rounds.
     /// A server's is not in it.
     pub cpu_ratio: f64,
     /// Rounds.
@@ -61,48 +72,50 @@ pub async fn populate<S: Side>(side: &S, first: u64, calls: u64) {
 }
 
 /// Measures both sides, after a round that is not counted.
-pub async fn compare<A: Side, B: Side>(
-    plan: Plan,
-    load: Load,
-    ours: &A,
-    by_hand: &B,
-) -> Comparison {
+pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: &B) -> Comparison {
     let [mut a, mut b] = [Numbers { done: 0, plan, load }, Numbers { done: 0, plan, load }];
     let mut rounds = Vec::with_capacity(plan.rounds);
     for round in 0..=plan.rounds {
         let took = if round % 2 == 0 {
             let ours = a.run(ours).await;
-            (ours, b.run(by_hand).await)
+            (ours, b.run(other).await)
         } else {
-            let by_hand = b.run(by_hand).await;
-            (a.run(ours).await, by_hand)
+            let other = b.run(other).await;
+            (a.run(ours).await, other)
         };
         if round > 0 {
             rounds.push(took);
         }
     }
-    let sorted = |value: &dyn Fn(&(Took, Took)) -> f64| {
-        let mut values: Vec<f64> = rounds.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let ratios = sorted(&|(ours, by_hand)| ours.rate() / by_hand.rate());
-    Comparison {
-        ours: median(&sorted(&|(ours, _)| ours.rate())),
-        by_hand: median(&sorted(&|(_, by_hand)| by_hand.rate())),
-        ratio: [ratios[0], median(&ratios), ratios[ratios.len() - 1]],
-        cpu_ratio: median(&sorted(&|(ours, by_hand)| ours.cpu_a_call() / by_hand.cpu_a_call())),
-        rounds: plan.rounds,
-        calls: rounds.iter().map(|(ours, _)| ours.calls).sum(),
+    Comparison::of(&rounds)
+}
+
+impl Comparison {
+    /// What came of rounds, our side first in each.
+    pub(crate) fn of(rounds: &[(Took, Took)]) -> Self {
+        let sorted = |value: &dyn Fn(&(Took, Took)) -> f64| {
+            let mut values: Vec<f64> = rounds.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let ratios = sorted(&|(ours, other)| ours.rate() / other.rate());
+        Self {
+            ours: median(&sorted(&|(ours, _)| ours.rate())),
+            other: median(&sorted(&|(_, other)| other.rate())),
+            ratio: [ratios[0], median(&ratios), ratios[ratios.len() - 1]],
+            cpu_ratio: median(&sorted(&|(ours, other)| ours.cpu_a_call() / other.cpu_a_call())),
+            rounds: rounds.len(),
+            calls: rounds.iter().map(|(ours, _)| ours.calls).sum(),
+        }
     }
 }
 
 /// What a number of calls took.
 #[derive(Clone, Copy, Debug)]
-struct Took {
-    calls: u64,
-    wall: Duration,
-    cpu: Duration,
+pub(crate) struct Took {
+    pub(crate) calls: u64,
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
 }
 
 impl Took {

@@ -7,9 +7,9 @@ use crate::rounds::Comparison;
 /// What is asked of a case.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// Our throughput over theirs is at least this.
+    /// Our throughput over the other's is at least this.
     ThroughputAtLeast(f64),
-    /// Our time over theirs is at most this.
+    /// Our time over the other's is at most this.
     TimeAtMost(f64),
     /// Nothing; the figure is reported beside the others.
     Reported,
@@ -17,9 +17,9 @@ pub enum Target {
 
 /// What was measured.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct Case<'a> {
     /// Store and kind of call.
-    pub what: &'static str,
+    pub what: &'a str,
     /// Callers at once.
     pub callers: u64,
     /// Connections of each side.
@@ -33,8 +33,8 @@ pub fn fact(line: &str) {
     println!("{line}");
 }
 
-/// Prints the head.
-pub fn head() {
+/// Prints the head; `other` names the other side.
+pub fn head(other: &str) {
     println!();
     println!(
         "{:<22} {:>7} {:>4} {:>11} {:>11}  {:>5} {:>13}  {:>6} {:>6} {:>5} {:>9}",
@@ -42,7 +42,7 @@ pub fn head() {
         "callers",
         "pool",
         "idempotent",
-        "by hand",
+        other,
         "ratio",
         "(min–max)",
         "target",
@@ -53,8 +53,8 @@ pub fn head() {
 }
 
 /// Prints the line of a case.
-pub fn line(case: &Case, seen: &Comparison) {
-    let Comparison { ours, by_hand, ratio: [min, median, max], cpu_ratio, rounds, calls } = seen;
+pub fn line(case: &Case<'_>, seen: &Comparison) {
+    let Comparison { ours, other, ratio: [min, median, max], cpu_ratio, rounds, calls } = seen;
     let (ratio, target, passed) = match case.target {
         Target::ThroughputAtLeast(least) => {
             ([*min, *median, *max], format!("≥ {least}"), Some(*median >= least))
@@ -70,7 +70,7 @@ pub fn line(case: &Case, seen: &Comparison) {
     let pool = case.pool.map_or_else(String::new, |pool| pool.to_string());
     let range = format!("({:.2}–{:.2})", ratio[0], ratio[2]);
     println!(
-        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {by_hand:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu_ratio:>5.2} {:>9}",
+        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {other:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu_ratio:>5.2} {:>9}",
         case.what,
         case.callers,
         ratio[1],

@@ -52,6 +52,12 @@ impl Payment {
         format!("charge:{}", self.order_id)
     }
 
+    /// One as JSON.
+    #[must_use]
+    pub(crate) fn json(number: u64) -> Vec<u8> {
+        serde_json::to_vec(&Self::of(number)).expect("a payment is JSON")
+    }
+
     /// The receipt for it: what the body returns.
     #[must_use]
     pub fn receipt(&self) -> Receipt {

@@ -1,0 +1,105 @@
+//! How fast an outbox empties: our relay beside a bare loop of two statements.
+
+mod bare_postgres;
+mod bare_sqlite;
+mod ours;
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use idempotent_conformance::PostgresServer;
+
+use crate::machine;
+use crate::rounds::{Comparison, Took};
+use crate::table::{self, Case, Target};
+
+/// Messages of a round.
+const MESSAGES: u64 = 2_000;
+const ROUNDS: usize = 9;
+
+/// What is emptied in turns.
+trait Outbox {
+    /// Puts the messages of these numbers into it.
+    async fn send(&self, first: u64, messages: u64);
+
+    /// Delivers all of them to nobody.
+    async fn deliver(&self, messages: u64);
+}
+
+/// How an outbox is emptied.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// Relays, or loops.
+    workers: u32,
+    /// The most messages that one of them claims at once.
+    batch: u32,
+}
+
+/// Names of the cases.
+pub(crate) const POSTGRES: &str = "postgres relay";
+pub(crate) const SQLITE: &str = "sqlite relay";
+
+const SHAPES: [Shape; 4] = [
+    Shape { workers: 1, batch: 16 },
+    Shape { workers: 4, batch: 16 },
+    Shape { workers: 1, batch: 100 },
+    Shape { workers: 4, batch: 100 },
+];
+
+pub(crate) async fn on_postgres(server: &PostgresServer) -> Result<(), Box<dyn Error>> {
+    for shape in SHAPES {
+        let ours = ours::Relays::connect(&server.url(), shape).await?;
+        let bare = bare_postgres::Loops::open(&server.url(), shape).await?;
+        let target = Target::ThroughputAtLeast(0.7);
+        line(POSTGRES, shape, target, &compare(&ours, &bare).await);
+        ours.close().await;
+        bare.close().await;
+    }
+    Ok(())
+}
+
+pub(crate) async fn on_sqlite(directory: &Path) -> Result<(), Box<dyn Error>> {
+    for shape in SHAPES {
+        let file = directory.join("relay.db");
+        let ours = ours::Relays::connect(&format!("sqlite://{}", file.display()), shape).await?;
+        let bare = bare_sqlite::Loops::open(&directory.join("relay-by-hand.db"), shape).await?;
+        line(SQLITE, shape, Target::Reported, &compare(&ours, &bare).await);
+        ours.close().await;
+        bare.close().await;
+    }
+    Ok(())
+}
+
+fn line(what: &str, shape: Shape, target: Target, seen: &Comparison) {
+    let what = format!("{what}, by {}", shape.batch);
+    let callers = u64::from(shape.workers);
+    table::line(&Case { what: &what, callers, pool: None, target }, seen);
+}
+
+/// Empties both in turns, after a round that is not counted.
+async fn compare<A: Outbox, B: Outbox>(ours: &A, bare: &B) -> Comparison {
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for round in 0..=ROUNDS {
+        let took = if round % 2 == 0 {
+            let ours = emptied(ours).await;
+            (ours, emptied(bare).await)
+        } else {
+            let bare = emptied(bare).await;
+            (emptied(ours).await, bare)
+        };
+        if round > 0 {
+            rounds.push(took);
+        }
+    }
+    Comparison::of(&rounds)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
+async fn emptied<O: Outbox>(outbox: &O) -> Took {
+    outbox.send(0, MESSAGES).await;
+    let (began, cpu) = (Instant::now(), machine::processor_time());
+    outbox.deliver(MESSAGES).await;
+    let wall = began.elapsed();
+    Took { calls: MESSAGES, wall, cpu: machine::processor_time().saturating_sub(cpu) }
+}
