@@ -1,5 +1,7 @@
 //! Serves one topic.
 
+mod exchange;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +9,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 
+use exchange::write;
+
 use super::ending::{end_of, given_up};
 use super::flight::{Flight, Lease, Outcome, deliver};
 use crate::error::Error;
 use crate::execute::jittered;
 use crate::metrics;
 use crate::outbox::route::Route;
-use crate::policy::ms;
-use crate::protocol::{
-    DeliveryEnd, DeliveryEndTo, MessageClaim, MessageRecord, MessagesClaimed, Owner, Renewed,
-    Written,
-};
+use crate::protocol::{DeliveryEnd, DeliveryEndTo, MessageClaim, MessageRecord, Renewed};
 use crate::runtime::Runtime;
 
 /// Between two tries to reach a store that is away.
@@ -38,6 +38,8 @@ pub(super) struct Worker {
     flights: HashMap<Id, Flight>,
     /// What is to be written.
     ends: Vec<DeliveryEnd>,
+    /// Whether they are written before the next claim: they failed before, or what they hold back may be due then.
+    ends_first: bool,
     /// A claim whose answer was lost, and when it was first sent: from then on its lease counts.
     unanswered: Option<(MessageClaim, Duration)>,
     /// Whether there may be messages to claim.
@@ -71,6 +73,7 @@ impl Worker {
             deliveries: JoinSet::new(),
             flights: HashMap::new(),
             ends: Vec::new(),
+            ends_first: false,
             unanswered: None,
             looks: true,
             again_at: None,
@@ -83,8 +86,7 @@ impl Worker {
             self.collect();
             if !self.waits_for_store() {
                 self.renew().await;
-                self.write_ends().await;
-                self.claim().await;
+                self.write_and_claim().await;
             }
             if self.is_stopping() && self.flights.is_empty() && self.unanswered.is_none() {
                 return self.write_last_ends().await;
@@ -144,6 +146,7 @@ impl Worker {
         }
         if let Some(ended) = joined {
             self.ended(ended);
+            self.gather().await;
         }
         let now = self.now();
         if now >= self.poll_at {
@@ -159,6 +162,17 @@ impl Worker {
     fn free(&self) -> u32 {
         let under_way = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         self.route.concurrency.saturating_sub(under_way)
+    }
+
+    /// Lets the deliveries that are about to end do so, so that one write notes them all and one claim follows.
+    async fn gather(&mut self) {
+        let mut ends = 0;
+        while ends < self.ends.len() {
+            ends = self.ends.len();
+            // To behind the tasks that are ready.
+            tokio::task::yield_now().await;
+            self.collect();
+        }
     }
 
     /// Takes in the deliveries that have ended.
@@ -206,6 +220,7 @@ impl Worker {
         };
         metrics::delivery(&self.topic, ended);
         // What it held back may be due.
+        self.ends_first |= message.ordering_key.is_some();
         self.looks |= message.ordering_key.is_some();
     }
 
@@ -214,27 +229,14 @@ impl Worker {
         self.ends.push(DeliveryEnd { id, owner, token, to });
     }
 
-    async fn write_ends(&mut self) {
-        if self.ends.is_empty() {
-            return;
-        }
-        let (store, ends) = (Arc::clone(self.runtime.store()), self.ends.clone());
-        let ending = async move { store.messages().end_deliveries(&ends).await };
-        match flat(self.runtime.in_own_task(ending).await) {
-            Ok(written) => {
-                let ends = std::mem::take(&mut self.ends);
-                for (end, _) in ends.iter().zip(written).filter(|(_, it)| *it == Written::Fenced) {
-                    tracing::warn!(topic = self.topic, message = %end.id, "another relay took a message over");
-                }
-            }
-            Err(error) => self.store_failed(&error),
-        }
-    }
-
     /// What cannot be written now is delivered again, or goes to review, once its lease lapses.
     async fn write_last_ends(&mut self) {
         for _ in 0..LAST_TRIES_MAX {
-            self.write_ends().await;
+            if self.ends.is_empty() {
+                return;
+            }
+            let written = write(&self.runtime, &self.ends).await;
+            self.written(written);
             if self.ends.is_empty() {
                 return;
             }
@@ -272,55 +274,6 @@ impl Worker {
                 self.renew_at = asked;
                 self.store_failed(&error);
             }
-        }
-    }
-
-    /// Claims as many messages as may be delivered at once, and begins.
-    async fn claim(&mut self) {
-        let free = self.free();
-        let (claim, asked) = match self.unanswered.take() {
-            Some(unanswered) => unanswered,
-            None if self.looks && free > 0 && !self.is_stopping() && self.again_at.is_none() => {
-                (self.new_claim(free), self.now())
-            }
-            None => return,
-        };
-        let (store, request) = (Arc::clone(self.runtime.store()), claim.clone());
-        let claiming =
-            async move { store.messages().claim_messages(std::slice::from_ref(&request)).await };
-        match flat(self.runtime.in_own_task(claiming).await) {
-            Ok(answers) => {
-                let MessagesClaimed { messages, reviewed } =
-                    answers.into_iter().next().unwrap_or_default();
-                let found = messages.len() + reviewed.len();
-                self.looks = claim.again || found >= usize::try_from(claim.rows_max).unwrap_or(0);
-                for id in reviewed {
-                    tracing::error!(topic = self.topic, message = %id, "a message needs review");
-                    metrics::delivery(&self.topic, "review");
-                }
-                for message in messages {
-                    self.begin(message, asked);
-                }
-            }
-            Err(error) => {
-                // What it may have claimed is asked for, and no more.
-                let again = MessageClaim { again: true, rows_max: 0, ..claim };
-                self.unanswered = Some((again, asked));
-                self.store_failed(&error);
-            }
-        }
-    }
-
-    fn new_claim(&self, rows_max: u32) -> MessageClaim {
-        MessageClaim {
-            namespace: self.runtime.namespace().to_owned(),
-            topic: self.topic.clone(),
-            owner: Owner(uuid::Uuid::new_v4().into_bytes()),
-            lease_ms: ms(self.route.lease),
-            at_most_once: self.route.at_most_once,
-            reconciles: self.route.question.is_some(),
-            rows_max,
-            again: false,
         }
     }
 

@@ -90,10 +90,9 @@ impl Operation for MessageClaim {
             claimed.messages = messages(db, &rows)?;
         }
         let rows = db
-            .query(&db.queries.outbox.claim)
+            .query(&db.queries.outbox.claim(self.rows_max))
             .bind(&self.namespace)
             .bind(&self.topic)
-            .bind(i64::from(self.rows_max))
             .bind(Uuid::from_bytes(self.owner.0))
             .bind(ms(self.lease_ms))
             .bind(self.at_most_once)

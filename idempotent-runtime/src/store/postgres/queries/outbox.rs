@@ -6,10 +6,11 @@ use super::{interval, token};
 use crate::protocol::{DeliveryEndTo, MessageState};
 use crate::store::sql::{MESSAGE, Names, list, ms};
 
-/// The table and its indexes, none of which covers what a delivery does not change anyway.
+/// The table and its indexes. A message costs two row versions, each with an entry in every index that it is in, so
+/// the one for ordering keys and the one for what waits for a person leave out the others.
 pub(in super::super) fn tables(names: &Names) -> Vec<String> {
     let outbox = &names.outbox;
-    let [due, order, execution, done] = ["due", "order", "execution", "done"]
+    let [due, order, held, execution, done] = ["due", "order", "held", "execution", "done"]
         .map(|index| names.unqualified(&format!("outbox_{index}")));
     vec![
         format!(
@@ -40,7 +41,10 @@ WHERE state IN (1, 2)"
         ),
         format!(
             "CREATE INDEX IF NOT EXISTS {order} ON {outbox} (namespace, topic, ordering_key, seq)
-WHERE state <> 3"
+WHERE ordering_key IS NOT NULL AND state <> 3"
+        ),
+        format!(
+            "CREATE INDEX IF NOT EXISTS {held} ON {outbox} (namespace, topic, seq) WHERE state IN (4, 5)"
         ),
         format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution)"),
         format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE state = 3"),
@@ -82,7 +86,7 @@ pub(in super::super) struct Outbox {
     /// Where a commit of messages is told.
     pub(in super::super) channel: String,
     pub(in super::super) complete: Arc<str>,
-    pub(in super::super) claim: Arc<str>,
+    quoted: String,
     pub(in super::super) claimed_before: Arc<str>,
     pub(in super::super) renew: Arc<str>,
     pub(in super::super) end: Arc<str>,
@@ -102,7 +106,7 @@ impl Outbox {
             table: t.replace('"', ""),
             complete: complete(&names.execution, t, &channel).into(),
             channel,
-            claim: claim(t).into(),
+            quoted: t.clone(),
             claimed_before: format!(
                 "SELECT {columns} FROM {t} m
                  WHERE m.namespace = $1 AND m.topic = $2 AND m.state IN (1, 2) AND m.state = 2
@@ -123,7 +127,9 @@ impl Outbox {
             count: format!(
                 "SELECT topic, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
                    count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5)
-                 FROM {t} WHERE namespace = $1 AND state <> 3 GROUP BY topic ORDER BY topic"
+                 FROM (SELECT topic, state FROM {t} WHERE namespace = $1 AND state IN (1, 2)
+                   UNION ALL SELECT topic, state FROM {t} WHERE namespace = $1 AND state IN (4, 5)) m
+                 GROUP BY topic ORDER BY topic"
             )
             .into(),
             purge: format!(
@@ -135,6 +141,14 @@ impl Outbox {
             )
             .into(),
         }
+    }
+}
+
+impl Outbox {
+    /// Claims up to this many rows. The number stands in the statement: a plan that is kept for whatever number comes
+    /// assumes a tenth of the table, so the server would plan each claim anew.
+    pub(in super::super) fn claim(&self, rows_max: u32) -> Arc<str> {
+        claim(&self.quoted, rows_max).into()
     }
 }
 
@@ -171,9 +185,9 @@ fn complete(execution: &str, t: &str, channel: &str) -> String {
 
 /// Claims what is due or lapsed. A row that another relay has locked is passed over; one that it has claimed
 /// meanwhile is looked at again, and is not due any more.
-fn claim(t: &str) -> String {
-    let asks = "(m.asks OR m.state = 2 AND (m.at_most_once OR $6))";
-    let review = format!("({asks} AND NOT $7)");
+fn claim(t: &str, rows_max: u32) -> String {
+    let asks = "(m.asks OR m.state = 2 AND (m.at_most_once OR $5))";
+    let review = format!("({asks} AND NOT $6)");
     format!(
         "WITH l AS MATERIALIZED (
            SELECT m.seq FROM {t} m
@@ -183,17 +197,17 @@ fn claim(t: &str) -> String {
              AND (m.ordering_key IS NULL OR NOT EXISTS (
                SELECT FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
                  AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
-           ORDER BY m.due_at, m.seq LIMIT $3 FOR NO KEY UPDATE OF m SKIP LOCKED),
+           ORDER BY m.due_at, m.seq LIMIT {rows_max} FOR NO KEY UPDATE OF m SKIP LOCKED),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)
          UPDATE {t} m SET
            state = CASE WHEN {review} THEN 5 ELSE 2 END,
            attempts = CASE WHEN {review} THEN m.attempts ELSE m.attempts + 1 END,
-           at_most_once = CASE WHEN {review} THEN m.at_most_once ELSE $6 END,
+           at_most_once = CASE WHEN {review} THEN m.at_most_once ELSE $5 END,
            asks = {asks},
-           owner = CASE WHEN {review} THEN m.owner ELSE $4 END,
+           owner = CASE WHEN {review} THEN m.owner ELSE $3 END,
            token = CASE WHEN {review} THEN m.token ELSE GREATEST(m.token + 1, {now}) END,
-           due_at = CASE WHEN {review} THEN m.due_at ELSE n.now + $5 * interval '1 ms' END,
-           last_error = CASE WHEN {review} AND m.state = 2 THEN $8 ELSE m.last_error END
+           due_at = CASE WHEN {review} THEN m.due_at ELSE n.now + $4 * interval '1 ms' END,
+           last_error = CASE WHEN {review} AND m.state = 2 THEN $7 ELSE m.last_error END
          FROM n WHERE m.seq = ANY (ARRAY(SELECT seq FROM l))
          RETURNING {columns}",
         now = token("n.now"),
@@ -201,14 +215,17 @@ fn claim(t: &str) -> String {
     )
 }
 
-/// The requested rows as they are once they are locked, in the order of their ids.
+/// `l`, the requests `k` of one that still holds its message, in the order of the messages' ids, and `n`, the time
+/// behind the locks.
 fn locked(t: &str) -> String {
     format!(
         "l AS MATERIALIZED (
-           SELECT m.* FROM (SELECT DISTINCT id FROM k ORDER BY id) k CROSS JOIN LATERAL (
-             SELECT seq, id, owner, token, state FROM {t} m WHERE m.id = k.id
-             LIMIT 1 FOR NO KEY UPDATE) m),
-         n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)"
+           SELECT k.*, m.seq, m.state AS was
+           FROM (SELECT * FROM k ORDER BY id) k CROSS JOIN LATERAL (
+             SELECT seq, owner, token, state FROM {t} m WHERE m.id = k.id
+             LIMIT 1 FOR NO KEY UPDATE) m
+           WHERE m.owner = k.owner AND m.token = k.token),
+         now AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)"
     )
 }
 
@@ -219,13 +236,11 @@ fn renew(t: &str) -> String {
              WITH ORDINALITY AS k (id, owner, token, lease_ms, n)),
          {locked},
          u AS (
-           UPDATE {t} m SET due_at = n.now + {lease} FROM k, l, n
-           WHERE m.seq = l.seq AND l.id = k.id AND m.owner = k.owner AND m.token = k.token
-             AND m.state = 2)
-         SELECT EXISTS (SELECT FROM l WHERE l.id = k.id AND l.owner = k.owner AND l.token = k.token
-           AND l.state = 2) FROM k ORDER BY k.n",
+           UPDATE {t} m SET due_at = now.now + {lease} FROM l, now
+           WHERE m.seq = l.seq AND m.owner = l.owner AND m.token = l.token AND m.state = 2)
+         SELECT l.n IS NOT NULL FROM k LEFT JOIN l ON l.n = k.n AND l.was = 2 ORDER BY k.n",
         locked = locked(t),
-        lease = interval("k.lease_ms"),
+        lease = interval("l.lease_ms"),
     )
 }
 
@@ -238,19 +253,18 @@ fn end(t: &str) -> String {
              $6::bigint[], $7::text[]) WITH ORDINALITY AS k (id, owner, token, state, asks, delay_ms, error, n)),
          {locked},
          u AS (
-           UPDATE {t} m SET state = k.state,
-             attempts = m.attempts - (k.state = 1 AND k.asks IS NULL AND m.attempts > 0)::int,
-             asks = coalesce(k.asks, m.asks),
-             due_at = CASE WHEN k.state = 1 THEN n.now + {delay} ELSE m.due_at END,
-             last_error = coalesce(k.error, m.last_error),
-             done_at = CASE WHEN k.state = 3 THEN n.now END
-           FROM k, l, n
-           WHERE m.seq = l.seq AND l.id = k.id AND m.owner = k.owner AND m.token = k.token
-             AND (m.state = 2 OR m.state = 5 AND k.state = 3))
-         SELECT EXISTS (SELECT FROM l WHERE l.id = k.id AND l.owner = k.owner AND l.token = k.token)
-         FROM k ORDER BY k.n",
+           UPDATE {t} m SET state = l.state,
+             attempts = m.attempts - (l.state = 1 AND l.asks IS NULL AND m.attempts > 0)::int,
+             asks = coalesce(l.asks, m.asks),
+             due_at = CASE WHEN l.state = 1 THEN now.now + {delay} ELSE m.due_at END,
+             last_error = coalesce(l.error, m.last_error),
+             done_at = CASE WHEN l.state = 3 THEN now.now END
+           FROM l, now
+           WHERE m.seq = l.seq AND m.owner = l.owner AND m.token = l.token
+             AND (m.state = 2 OR m.state = 5 AND l.state = 3))
+         SELECT l.n IS NOT NULL FROM k LEFT JOIN l ON l.n = k.n ORDER BY k.n",
         locked = locked(t),
-        delay = interval("k.delay_ms"),
+        delay = interval("l.delay_ms"),
     )
 }
 
