@@ -102,6 +102,25 @@ impl Database {
         rows.into_iter().map(row).collect()
     }
 
+    /// Lets every lease be over since an hour.
+    ///
+    /// # Panics
+    ///
+    /// If they cannot be written.
+    pub async fn end_leases(&self) {
+        let sql = match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => {
+                "UPDATE idempotent_execution SET lease_until = lease_until - 3660000000"
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {
+                "UPDATE idempotent_execution SET lease_until = lease_until - interval '61 minutes'"
+            }
+        };
+        self.execute(sql, None, None).await;
+    }
+
     /// Reads one number, with a key as `$1`.
     ///
     /// # Panics
