@@ -164,6 +164,18 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A body cannot be given its completion.
+    #[error("the body cannot complete its execution in a transaction of its own: {reason}")]
+    CompletionRefused {
+        /// Why.
+        reason: String,
+    },
+    /// The completion that a body ran in a transaction of its own affected no row.
+    #[error(
+        "the completion affected no row: another attempt has taken the operation over, or it is completed already; \
+         roll the transaction back"
+    )]
+    CompletionFenced,
     /// The payload cannot be fingerprinted.
     #[error("the payload cannot be fingerprinted: {reason}")]
     Payload {
@@ -230,6 +242,8 @@ pub enum ErrorKind {
     StepRefused,
     StepTimeout,
     MessageRefused,
+    CompletionRefused,
+    CompletionFenced,
     Payload,
     Stale,
     Unsupported,
@@ -279,6 +293,8 @@ impl Error {
             Self::StepRefused { .. } => ErrorKind::StepRefused,
             Self::StepTimeout { .. } => ErrorKind::StepTimeout,
             Self::MessageRefused { .. } => ErrorKind::MessageRefused,
+            Self::CompletionRefused { .. } => ErrorKind::CompletionRefused,
+            Self::CompletionFenced => ErrorKind::CompletionFenced,
             Self::Payload { .. } => ErrorKind::Payload,
             Self::Stale => ErrorKind::Stale,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
@@ -312,6 +328,7 @@ impl Error {
             }
             Self::ShuttingDown
             | Self::LeaseLost
+            | Self::CompletionFenced
             | Self::MaxRuntime { .. }
             | Self::Unrecorded { .. }
             | Self::RolledBack { .. }
@@ -335,6 +352,7 @@ impl Error {
             | Self::DuplicateStep { .. }
             | Self::StepRefused { .. }
             | Self::MessageRefused { .. }
+            | Self::CompletionRefused { .. }
             | Self::Payload { .. } => Disposition::DeadLetter,
         }
     }

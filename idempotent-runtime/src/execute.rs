@@ -2,6 +2,7 @@
 
 mod body;
 mod settle;
+mod stored;
 mod task;
 mod transaction;
 

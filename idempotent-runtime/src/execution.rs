@@ -1,5 +1,6 @@
 //! The execution whose body is running.
 
+mod completion;
 mod journal;
 
 use std::fmt;
@@ -19,7 +20,9 @@ use crate::outbox::Buffer;
 use crate::protocol::{ExecutionId, StepName};
 use crate::runtime::Runtime;
 
-pub(crate) use journal::{Journal, Refused, Running, STEPS_MAX, Visit};
+use completion::Prepared;
+pub use completion::{Completion, ValueType};
+pub(crate) use journal::{Journal, Refused, Running, Visit};
 
 tokio::task_local! {
     static CURRENT: Execution;
@@ -69,8 +72,11 @@ struct Inner {
     /// The body has a transaction that keeps every other write waiting.
     locks: AtomicBool,
     in_transaction: AtomicBool,
+    /// What the handler returns in `Ok`.
+    value: ValueType,
     journal: Arc<Journal>,
     outbox: Buffer,
+    prepared: Prepared,
     halt: Mutex<Option<Halt>>,
     halted: Notify,
     ended: AtomicBool,
@@ -174,6 +180,7 @@ impl Execution {
         attempt: Arc<Attempt>,
         taken: Option<Taken>,
         caller: Option<Self>,
+        value: ValueType,
     ) -> Self {
         let inner = Inner {
             handler,
@@ -183,8 +190,10 @@ impl Execution {
             own_error: AtomicBool::new(false),
             locks: AtomicBool::new(false),
             in_transaction: AtomicBool::new(false),
+            value,
             journal: Journal::new(taken),
             outbox: Buffer::default(),
+            prepared: Prepared::default(),
             halt: Mutex::new(None),
             halted: Notify::new(),
             ended: AtomicBool::new(false),
@@ -227,6 +236,14 @@ impl Execution {
                 runtime.store().name()
             );
             return Err(Error::Unsupported { reason });
+        }
+        if self.may_have_completed() && self.runtime().is(runtime) {
+            let reason = format!(
+                "{what} comes behind the completion of `{}`, which its body asked for; that is the last that a \
+                 body does",
+                self.handler().name()
+            );
+            return Err(Error::CompletionRefused { reason });
         }
         if self.inner.locks.load(Ordering::Acquire) && self.runtime().is(runtime) {
             let (handler, store) = (self.handler().name(), runtime.store().name());
@@ -327,6 +344,7 @@ impl Execution {
     pub(crate) fn end(&self) {
         self.inner.journal.close();
         self.inner.outbox.close();
+        self.inner.prepared.close();
         self.inner.ended.store(true, Ordering::SeqCst);
         self.inner.ending.notify_waiters();
         // Its transaction is over, or does not wait for what such a task does.

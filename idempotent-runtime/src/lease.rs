@@ -40,6 +40,8 @@ pub(crate) struct Attempt {
     lease_end_us: AtomicU64,
     renew_at_us: AtomicU64,
     ended: AtomicBool,
+    /// The body may complete the execution by itself, which then has no lease to renew.
+    may_be_completed: AtomicBool,
     cancel: OnceLock<Cancel>,
     /// Wakes the body's supervisor, of which there is one.
     told: Notify,
@@ -70,6 +72,7 @@ impl Attempt {
             lease_end_us: AtomicU64::new(us(started + lease)),
             renew_at_us: AtomicU64::new(us(started + lease / 3)),
             ended: AtomicBool::new(false),
+            may_be_completed: AtomicBool::new(false),
             cancel: OnceLock::new(),
             told: Notify::new(),
         }
@@ -98,6 +101,11 @@ impl Attempt {
     /// Marks the body as over: what the store says of the lease from now on concerns nobody.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
+    }
+
+    /// Notes that the body was given its completion.
+    pub(crate) fn may_be_completed(&self) {
+        self.may_be_completed.store(true, Ordering::Release);
     }
 
     /// Cancels the body; false if it was over already.
@@ -154,7 +162,10 @@ impl Attempt {
             Renewed::Lost => {
                 // What is lost stays lost, however long the body takes to notice.
                 self.renew_at_us.store(NEVER, Ordering::Release);
-                let _ = self.cancel(Cancel::LeaseLost);
+                // A body that has committed its completion ends in peace; any other one at its deadline.
+                if !self.may_be_completed.load(Ordering::Acquire) {
+                    let _ = self.cancel(Cancel::LeaseLost);
+                }
             }
             Renewed::Skipped => self.ask_again(sent),
         }

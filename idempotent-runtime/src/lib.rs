@@ -89,7 +89,7 @@
 //! | a clean end | [`Runtime::shutdown`] |
 //! | messages that go out after the commit | [`outbox`] |
 //! | executions that need a person | [`Runtime::review`] |
-//! | writes that are committed with the outcome | [`#[transaction]`](macro@idempotent#in-a-transaction), [`Builder::transaction_pool`] |
+//! | writes that are committed with the outcome | [`#[transaction]`](macro@idempotent#in-a-transaction), [`Builder::transaction_pool`]; with another driver than sqlx, [`Execution::completion`] |
 //! | a store of your own | [`store::Store`] |
 //!
 //! # Features
@@ -144,7 +144,7 @@ pub mod __private;
 pub use clock::{Clock, SystemClock};
 pub use effect::Effect;
 pub use error::{Disposition, Error, ErrorKind};
-pub use execution::{Execution, provider_key};
+pub use execution::{Completion, Execution, provider_key};
 pub use handler::{Handler, handlers};
 pub use idempotent_macros::{KeyPart, idempotent, key};
 pub use identity::ProviderKey;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::execution::ValueType;
 use crate::fingerprint::{same_elements, same_value};
 use crate::protocol::StoredResult;
 
@@ -72,6 +73,9 @@ pub trait Codec<R>: Send + Sync {
     /// no error is terminal.
     fn verdict(&self, outcome: &R, own_error: bool, result_bytes_max: usize) -> Verdict;
 
+    /// The type of what is stored when the handler completes.
+    fn value(&self) -> ValueType;
+
     /// The outcome that stored bytes hold, or why they hold none.
     fn replay(&self, failed: bool, json: &[u8]) -> Result<R, &'static str>;
 }
@@ -96,7 +100,7 @@ struct JsonCodec<E> {
 
 impl<T, E> Codec<Result<T, E>> for JsonCodec<E>
 where
-    T: Serialize + DeserializeOwned,
+    T: Serialize + DeserializeOwned + 'static,
     E: From<Error>,
 {
     fn fail(&self, error: Error) -> Result<T, E> {
@@ -114,6 +118,10 @@ where
             }
             (Err(_), _) => Verdict::Retry,
         }
+    }
+
+    fn value(&self) -> ValueType {
+        ValueType::of::<T>()
     }
 
     fn replay(&self, failed: bool, json: &[u8]) -> Result<Result<T, E>, &'static str> {

@@ -8,6 +8,7 @@ pub use crate::argument::{Again, IntoTask, Payload, again, into_task, returned};
 pub use crate::execute::{
     Call, Cause, CauseOfAny, CauseOfBox, CauseOfError, Held, call, call_plain,
 };
+pub use crate::execution::ValueType;
 pub use crate::key::{
     FloatInKey, InstantInKey, KeyBuilder, KeyPart, KeyWriter, ListInKey, NumberAsInstant,
     OptionInKey, separate,

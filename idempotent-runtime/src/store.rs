@@ -13,6 +13,7 @@ pub mod postgres;
 pub(crate) mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod statement;
 mod transaction;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub use memory::Memory;
 pub use messages::{Messages, Wakeups};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::TransactionPool;
+pub use statement::{Parameter, Statement};
 #[doc(hidden)]
 pub use transaction::database;
 pub(crate) use transaction::gave_way;
@@ -154,6 +156,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// [`StoreErrorKind::Config`] from a store without transactions.
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError>;
+
+    /// The statements that complete an execution on a connection to the database that is not the store's, as the last
+    /// of a transaction there; `None` from a store without SQL. Nothing is asked of the database here.
+    ///
+    /// Run one after the other and committed, they change exactly what [`complete`](Self::complete) changes, messages
+    /// included, and each affects one row. They affect none where the execution is not the attempt's or is not running
+    /// any more: also what this very attempt stored before is not stored again, since the writes beside it would be.
+    /// From the last statement to the end of its transaction nobody else can take the execution over.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Closed`] once the store is closed.
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError>;
 
     /// Closes the connections. Calls after it fail with [`StoreErrorKind::Closed`].
     async fn close(&self);

@@ -10,6 +10,7 @@ use std::task::Poll;
 use tracing::Instrument;
 
 use super::settle::{complete, release};
+use super::stored::Elsewhere;
 use super::{Run, jittered};
 use crate::claim::GrantedClaim;
 use crate::error::Error;
@@ -51,8 +52,14 @@ where
     let runtime = claim.runtime().clone();
     let attempt = Arc::clone(claim.attempt());
     let (taken, caller) = (claim.taken(), ambient.caller.clone());
-    let execution =
-        Execution::new(request.handler, runtime.clone(), Arc::clone(&attempt), taken, caller);
+    let execution = Execution::new(
+        request.handler,
+        runtime.clone(),
+        Arc::clone(&attempt),
+        taken,
+        caller,
+        codec.value(),
+    );
     let _ending = Ending(execution.clone());
     let began = runtime.clock().elapsed();
 
@@ -168,12 +175,19 @@ pub(super) struct Settling<'a, R> {
 impl<R> Settling<'_, R> {
     /// Stores the outcome or gives the claim up. Also says how the attempt ended, for metrics.
     pub(super) async fn settle(self, ended: Ended<R>) -> (&'static str, Driven<R>) {
+        let elsewhere = Elsewhere::of(&self.execution, self.codec);
         // Boxed: most of its life the body runs, and the task need not be larger for what comes after.
-        match ended {
+        let (ended_as, driven) = match ended {
             Ended::Returned(outcome) => Box::pin(self.returned(outcome)).await,
             Ended::Panicked(panic) => Box::pin(self.panicked(panic)).await,
             Ended::Cancelled(cause) => Box::pin(self.cancelled(cause)).await,
             Ended::Halted(halt) => Box::pin(self.halted(halt)).await,
+        };
+        match elsewhere {
+            Some(elsewhere) if !matches!(driven, Driven::Stored(_)) => {
+                Box::pin(elsewhere.rule(ended_as, driven)).await
+            }
+            Some(_) | None => (ended_as, driven),
         }
     }
 
@@ -209,7 +223,17 @@ impl<R> Settling<'_, R> {
                     true => Vec::new(),
                     false => self.execution.outbox().take(attempt.id, attempt.generation),
                 };
-                match complete(self.claim, finished, messages).await {
+                let result = &finished.result;
+                let another = Elsewhere::of_another(&self.execution, self.codec, failed, result);
+                if let Some(elsewhere) = another {
+                    let result = result.clone();
+                    return match complete(self.claim, finished, messages, false).await {
+                        Ok(Written::Done) => elsewhere.tell(outcome, failed, &result).await,
+                        Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),
+                        Err(error) => ("unrecorded", Driven::Refused(error)),
+                    };
+                }
+                match complete(self.claim, finished, messages, true).await {
                     Ok(Written::Done) if failed => ("failed", Driven::Stored(outcome)),
                     Ok(Written::Done) => ("completed", Driven::Stored(outcome)),
                     Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),

@@ -11,11 +11,13 @@ use crate::store::StoreError;
 /// A release that fails is asked again this often; after that the lease lapses by itself.
 const RELEASE_TRIES_MAX: u32 = 3;
 
-/// Stores the outcome; asks again while the lease holds and the store is away.
+/// Stores the outcome; asks again while the lease holds and the store is away. `is_certain` that what is stored then is
+/// this outcome, it is told to the followers; else they look for themselves.
 pub(super) async fn complete(
     claim: GrantedClaim,
     finished: Finished,
     messages: Vec<Message>,
+    is_certain: bool,
 ) -> Result<Written, Error> {
     claim.attempt().end();
     let runtime = claim.runtime().clone();
@@ -44,7 +46,7 @@ pub(super) async fn complete(
             }
         };
         // Stored, fenced, or unknown: in no case is there something to release.
-        let lead = claim.settled();
+        let lead = claim.settled().filter(|_| is_certain);
         if let (Ok(Written::Done), Some(lead)) = (&answer, lead) {
             let result = completion.result;
             lead.finished(Finished { failed, result, version, fingerprint });
@@ -92,7 +94,9 @@ pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &str) {
         };
         match &answer {
             Ok(Written::Done) => {}
-            Ok(Written::Fenced) => tracing::warn!("another attempt had taken the execution over"),
+            Ok(Written::Fenced) => {
+                tracing::warn!("another attempt had taken the execution over, or it was completed");
+            }
             Err(error) => tracing::warn!(%error, "a claim could not be released; its lease lapses"),
         }
         // Followers claim for themselves from here on.

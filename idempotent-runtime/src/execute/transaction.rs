@@ -157,7 +157,8 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
         let (runtime, attempt) = (self.claim.runtime().clone(), self.claim.attempt());
         let caller = self.ambient.caller.clone();
         let handler = self.request.handler;
-        let execution = Execution::new(handler, runtime, Arc::clone(attempt), taken, caller);
+        let (attempt, value) = (Arc::clone(attempt), self.codec.value());
+        let execution = Execution::new(handler, runtime, attempt, taken, caller, value);
         execution.note_transaction();
         execution
     }

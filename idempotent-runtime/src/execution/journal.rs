@@ -34,6 +34,8 @@ struct Known {
     running: usize,
     /// The body has returned.
     closed: bool,
+    /// The body was given its completion.
+    completing: bool,
 }
 
 /// A moment on the store's clock; on the process's it lies between the two.
@@ -56,15 +58,38 @@ pub(crate) struct Visit {
     pub(crate) running: Running,
 }
 
-/// Why a step cannot be visited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a step cannot be visited, or the execution not be completed by its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The handler has ended.
     Ended,
+    /// The body was given its completion.
+    Completing,
+    /// A step is being run or recorded.
+    Running,
+    /// This step must not be repeated, was started, and has no record.
+    Open(String),
     /// It was visited before.
     Twice,
     /// There are too many.
     TooMany,
+}
+
+impl Refused {
+    /// What is said of a step that is refused.
+    pub(crate) fn of_a_step(&self) -> String {
+        match self {
+            Self::Ended => "its handler has ended".to_owned(),
+            Self::Twice => "it ran before in this attempt".to_owned(),
+            Self::TooMany => format!(
+                "it is one more than {STEPS_MAX} in one attempt; let each part be an operation of its own, with \
+                 its own key"
+            ),
+            Self::Completing | Self::Running | Self::Open(_) => {
+                "it comes behind the completion that the body asked for".to_owned()
+            }
+        }
+    }
 }
 
 /// A step that is being run or recorded.
@@ -87,6 +112,11 @@ impl Known {
         let ahead = |it: &&Step| it.is_recorded() && it.done_at < step.done_at;
         let mut ahead = self.entries.values().filter(ahead);
         ahead.any(|it| it.done_at.is_some() && !self.visited.contains(&it.name))
+    }
+
+    fn open_at_most_once(&self) -> Option<&Step> {
+        let open = |step: &&Step| step.is_open() && step.class == StepClass::AtMostOnce;
+        self.entries.values().find(open)
     }
 }
 
@@ -111,6 +141,9 @@ impl Journal {
         let mut known = self.known();
         if known.closed {
             return Err(Refused::Ended);
+        }
+        if known.completing {
+            return Err(Refused::Completing);
         }
         if known.visited.contains(name) {
             return Err(Refused::Twice);
@@ -183,6 +216,27 @@ impl Journal {
         self.known().closed = true;
     }
 
+    /// The body is to be given its completion: from now on it comes to no step.
+    pub(crate) fn complete(&self) -> Result<(), Refused> {
+        let mut known = self.known();
+        if known.closed {
+            return Err(Refused::Ended);
+        }
+        if known.running > 0 {
+            return Err(Refused::Running);
+        }
+        if let Some(open) = known.open_at_most_once() {
+            return Err(Refused::Open(open.name.step.clone()));
+        }
+        known.completing = true;
+        Ok(())
+    }
+
+    /// The body was given none after all.
+    pub(crate) fn go_on(&self) {
+        self.known().completing = false;
+    }
+
     /// Completes when no step is being run or recorded.
     pub(crate) async fn idle(&self) {
         while self.known().running > 0 {
@@ -193,9 +247,7 @@ impl Journal {
 
     /// A step that must not be repeated, was started, and has no record.
     pub(crate) fn open_at_most_once(&self) -> Option<StepName> {
-        let known = self.known();
-        let open = |step: &&Step| step.is_open() && step.class == StepClass::AtMostOnce;
-        known.entries.values().find(open).map(|step| step.name.clone())
+        self.known().open_at_most_once().map(|step| step.name.clone())
     }
 
     /// The version of an entry that is not one of `accepted`.

@@ -13,7 +13,7 @@ use super::retry::Tries;
 use crate::claim::{RETRY_EVERY, only};
 use crate::effect::Effect;
 use crate::error::Error;
-use crate::execution::{Execution, Halt, Refused, Running, STEPS_MAX, Visit};
+use crate::execution::{Execution, Halt, Refused, Running, Visit};
 use crate::metrics;
 use crate::outcome::{decode, encode};
 use crate::policy::ms;
@@ -142,11 +142,8 @@ impl This {
                 let part = this.name.part.clone();
                 this.fail(Error::DuplicateStep { step, part }).await
             }
-            Err(Refused::TooMany) => {
-                let reason = format!(
-                    "it is one more than {STEPS_MAX} in one attempt; let each part be an operation of its \
-                     own, with its own key"
-                );
+            Err(refused) => {
+                let reason = refused.of_a_step();
                 this.fail(Error::StepRefused { step, reason }).await
             }
         }

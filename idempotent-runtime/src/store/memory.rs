@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind, Transaction,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, StoreErrorKind,
+    Transaction,
 };
 use crate::clock::Clock;
 use crate::protocol::{
@@ -381,6 +382,10 @@ impl Store for Memory {
 
     async fn begin(&self, _: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         Err(StoreError::new(StoreErrorKind::Config, "the memory store has no transactions"))
+    }
+
+    fn completion(&self, _: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.rows().map(|_| None)
     }
 
     async fn close(&self) {

@@ -1,5 +1,6 @@
 #![doc = include_str!("postgres/docs.md")]
 
+mod completion;
 mod connect;
 mod error;
 mod execution;
@@ -23,7 +24,7 @@ use sqlx::PgConnection;
 
 use super::sql::{ConnectOptions, Names, TransactionPool};
 use super::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
     TransactionConnection,
 };
 use crate::protocol::{
@@ -93,11 +94,13 @@ impl Store for Postgres {
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
-        schema::migrate(&self.runner).await
+        schema::migrate(&self.runner).await?;
+        self.transactions.queries(&self.runner).await.map(drop)
     }
 
     async fn check_schema(&self) -> Result<(), StoreError> {
-        self.runner.run(&schema::Check).await
+        self.runner.run(&schema::Check).await?;
+        self.transactions.queries(&self.runner).await.map(drop)
     }
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
@@ -172,6 +175,12 @@ impl Store for Postgres {
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         self.transactions.begin(limits, &self.runner).await
+    }
+
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.runner.check_open()?;
+        let names = self.transactions.names().unwrap_or(&self.runner.queries().names);
+        completion::statement(completion, names).map(|statement| Some(vec![statement]))
     }
 
     async fn close(&self) {

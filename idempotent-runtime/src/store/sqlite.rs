@@ -1,5 +1,6 @@
 #![doc = include_str!("sqlite/docs.md")]
 
+mod completion;
 mod connect;
 mod error;
 mod execution;
@@ -26,8 +27,8 @@ use sqlx::SqliteConnection;
 
 use super::sql::{self, ConnectOptions, Names, TransactionPool};
 use super::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind, Transaction,
-    TransactionConnection,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, StoreErrorKind,
+    Transaction, TransactionConnection,
 };
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Limits, Micros, Release, Renewal, Renewed, Seen,
@@ -336,6 +337,11 @@ impl Store for Sqlite {
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         self.check_open()?;
         self.shared.transactions.begin(limits).await
+    }
+
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.check_open()?;
+        completion::statements(completion, &self.shared.queries, self.now()).map(Some)
     }
 
     async fn close(&self) {

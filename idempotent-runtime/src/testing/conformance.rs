@@ -46,6 +46,7 @@ mod blind;
 mod claim;
 mod complete;
 mod concurrency;
+mod elsewhere;
 mod journal;
 mod lifecycle;
 mod list;
@@ -70,7 +71,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::store::Store;
+use crate::store::{Statement, Store};
 use bench::Bench;
 
 /// One fresh place for executions, shared with no other property.
@@ -84,6 +85,25 @@ pub trait Factory: Send + Sync + 'static {
     /// Lets time pass: after it, every instant that the place holds is `by` further in the past, or the
     /// store's clock that much further on. Tokens stay as they are.
     async fn age(&self, by: Duration);
+
+    /// Begins a transaction on a connection that is no store's, as a user of another driver does; nothing, where the
+    /// stores give no SQL for one ([`Store::completion`]). The suite finds out if it is the one without the other.
+    async fn elsewhere(&self) -> Option<Box<dyn Elsewhere>> {
+        None
+    }
+}
+
+/// A transaction of the store's database on a connection that is not the store's.
+#[async_trait]
+pub trait Elsewhere: Send {
+    /// Runs a statement, and says how many rows it affected.
+    async fn run(&mut self, statement: &Statement) -> u64;
+
+    /// Commits.
+    async fn commit(self: Box<Self>);
+
+    /// Rolls back.
+    async fn rollback(self: Box<Self>);
 }
 
 /// A sentence of the contract that can be checked.

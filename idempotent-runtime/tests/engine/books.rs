@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{Completion, ExecutionId, State, StepRecord, Written};
 use idempotent_runtime::store::{
-    Store, StoreError, StoreErrorKind, Transaction, TransactionConnection, TransactionError,
+    Parameter, Statement, Store, StoreError, StoreErrorKind, Transaction, TransactionConnection,
+    TransactionError,
 };
 
 use crate::support::{Fault, Faulty};
@@ -22,6 +23,8 @@ pub(crate) struct Books {
     pub(crate) body_max: Option<Duration>,
     /// Commits that were sent and have not come through.
     late: Vec<(Completion, Vec<String>)>,
+    /// The completions that bodies were given, for transactions of their own.
+    asked: Vec<Completion>,
 }
 
 /// The connection of a transaction.
@@ -59,6 +62,26 @@ impl Faulty {
     pub(crate) fn begun(&self) -> Box<dyn Transaction> {
         self.books.lock().unwrap().begun += 1;
         Box::new(Open { store: self.clone(), book: Book::default(), completion: None })
+    }
+
+    /// The statement of a completion: its number among those that were asked for.
+    pub(crate) fn ask(&self, completion: &Completion) -> Statement {
+        let mut books = self.books.lock().unwrap();
+        books.asked.push(completion.clone());
+        let number = i64::try_from(books.asked.len() - 1).unwrap();
+        Statement::new("complete", vec![Parameter::Integer(number)])
+    }
+
+    /// Runs a statement of [`ask`](Self::ask) in a transaction of its own, and says how many rows it affected.
+    pub(crate) async fn commit_own(&self, statement: &Statement) -> u64 {
+        let [Parameter::Integer(number)] = statement.parameters() else { panic!("not ours") };
+        let completion =
+            self.books.lock().unwrap().asked[usize::try_from(*number).unwrap()].clone();
+        if !self.owns(&completion).await {
+            return 0;
+        }
+        self.inner.complete(slice::from_ref(&completion)).await.unwrap();
+        1
     }
 
     async fn owns(&self, completion: &Completion) -> bool {

@@ -14,8 +14,8 @@ use idempotent_runtime::protocol::{
     Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Memory, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind,
-    Transaction, TransactionConnection,
+    Cursor, Execution, Memory, Messages, Purged, Reaped, Statement, Store, StoreError,
+    StoreErrorKind, Transaction, TransactionConnection,
 };
 use idempotent_runtime::testing::TokioClock;
 use idempotent_runtime::{Error, Runtime};
@@ -303,6 +303,10 @@ impl Store for Faulty {
 
     async fn begin(&self, _: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         self.answer("begin", async { Ok(self.begun()) }).await
+    }
+
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        Ok(Some(vec![self.ask(completion)]))
     }
 
     async fn close(&self) {

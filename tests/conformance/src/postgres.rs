@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
-use idempotent_runtime::store::Store;
-use idempotent_runtime::testing::conformance::Factory;
+use idempotent_runtime::store::{Parameter, Statement, Store};
+use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
 use idempotent_runtime::testing::postgres_store;
 use idempotent_runtime::{Clock, SystemClock};
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, Executor, PgPool};
+use sqlx::postgres::{PgConnection, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgPool};
 use tokio::sync::OnceCell;
 
 use crate::PostgresServer;
@@ -117,6 +117,40 @@ impl Factory for PostgresFactory {
         .execute(&self.pool)
         .await
         .expect("it ages");
+    }
+
+    /// On a connection whose search path does not lead to the schema.
+    async fn elsewhere(&self) -> Option<Box<dyn Elsewhere>> {
+        let opened = PgConnection::connect(&PostgresServer::shared().url()).await;
+        let mut connection = opened.expect("the server lets us in");
+        connection.execute("BEGIN").await.expect("it begins");
+        Some(Box::new(Own(connection)))
+    }
+}
+
+/// A transaction on a connection past the store.
+struct Own(PgConnection);
+
+#[async_trait]
+impl Elsewhere for Own {
+    async fn run(&mut self, statement: &Statement) -> u64 {
+        let mut query = sqlx::query(AssertSqlSafe(statement.sql().to_owned()));
+        for parameter in statement.parameters() {
+            query = match parameter {
+                Parameter::Integer(integer) => query.bind(*integer),
+                Parameter::Text(text) => query.bind(text.clone()),
+                Parameter::Bytes(bytes) => query.bind(bytes.clone()),
+            };
+        }
+        query.execute(&mut self.0).await.expect("the statement runs").rows_affected()
+    }
+
+    async fn commit(mut self: Box<Self>) {
+        self.0.execute("COMMIT").await.expect("it commits");
+    }
+
+    async fn rollback(mut self: Box<Self>) {
+        self.0.execute("ROLLBACK").await.expect("it rolls back");
     }
 }
 

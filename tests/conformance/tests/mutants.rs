@@ -1,5 +1,7 @@
 //! The suite is worth something: of a store that breaks one rule, at least one property does not hold.
 
+#[path = "mutants/elsewhere.rs"]
+mod elsewhere;
 #[path = "mutants/outbox.rs"]
 mod outbox;
 #[path = "mutants/reference.rs"]
@@ -58,6 +60,8 @@ macro_rules! mutants {
     };
 }
 
+#[path = "mutants/completions.rs"]
+mod completions;
 #[path = "mutants/messages.rs"]
 mod messages;
 #[path = "mutants/steps.rs"]

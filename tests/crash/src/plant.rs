@@ -9,7 +9,7 @@ use idempotent_runtime::protocol::{
     TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
 };
 use serde::{Deserialize, Serialize};
 
@@ -243,6 +243,10 @@ impl Store for Planted {
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         self.store.begin(limits).await
+    }
+
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.store.completion(completion)
     }
 
     async fn close(&self) {

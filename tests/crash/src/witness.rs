@@ -10,7 +10,7 @@ use idempotent_runtime::protocol::{
     TakenOver, Target, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
 };
 
 use crate::ledger::{Asked, Event, Ledger, Told};
@@ -221,6 +221,10 @@ impl Store for Witness {
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
         self.store.begin(limits).await
+    }
+
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.store.completion(completion)
     }
 
     async fn close(&self) {

@@ -1,12 +1,10 @@
 //! What became of a commit whose answer was lost.
 
-use std::sync::Arc;
-
 use super::{Driving, Next, ROUNDS_MAX};
-use crate::claim::{RETRY_EVERY, only};
 use crate::error::Error;
 use crate::execute::body::{Driven, backoff_ms};
 use crate::execute::settle::release;
+use crate::execute::stored::{read, replayed};
 use crate::protocol::{Completion, Record, ReleaseTo, State, StoredResult};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -75,21 +73,8 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
         }
     }
 
-    /// The execution as it is stored; asks again while the lease holds.
     async fn read(&self) -> Result<Option<Record>, Error> {
-        let (runtime, attempt) = (self.claim.runtime(), self.claim.attempt());
-        loop {
-            let (store, id) = (Arc::clone(runtime.store()), attempt.id);
-            let read = async move { store.read(&[id]).await.and_then(only) };
-            match runtime.in_own_task(read).await? {
-                Ok(execution) => return Ok(execution.map(|execution| execution.record)),
-                Err(error) if error.is_transient() && attempt.holds(runtime.clock()) => {
-                    let clock = runtime.clock();
-                    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
+        read(self.claim.runtime(), self.claim.attempt()).await
     }
 
     /// What the caller gets: this round's outcome, unless an earlier round's is the one that is stored.
@@ -99,15 +84,8 @@ impl<'a, R: Send + 'static> Driving<'a, R> {
 
     /// What the caller gets of an outcome that this attempt has stored before.
     fn replayed(&self, stored: &StoredResult) -> Driven<R> {
-        let reason = match stored {
-            StoredResult::Json(json) => match self.codec.replay(false, json) {
-                Ok(outcome) => return Driven::Stored(outcome),
-                Err(reason) => reason.to_owned(),
-            },
-            StoredResult::Absent { reason } => reason.clone(),
-        };
         let version = self.request.handler.current_version();
-        Driven::Refused(Error::ResultUnavailable { stored: version, current: version, reason })
+        replayed(self.codec, false, stored, version)
     }
 
     fn unrecorded(self, source: StoreError) -> Next<'a, R> {

@@ -77,8 +77,13 @@ impl Transactions {
         Ok(())
     }
 
+    /// The names with the schema that the store's own search path leads to, once that has been asked for.
+    pub(super) fn names(&self) -> Option<&Names> {
+        self.queries.get().map(|queries| &queries.names)
+    }
+
     /// The statements, with the schema that the store's own search path leads to: a body may set another one.
-    async fn queries(&self, runner: &Runner) -> Result<Arc<Queries>, StoreError> {
+    pub(super) async fn queries(&self, runner: &Runner) -> Result<Arc<Queries>, StoreError> {
         let prefix = &self.options.table_prefix;
         let resolved = async {
             let unqualified = Names::new(prefix, self.options.schema.as_deref())?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 
-use super::Factory;
+use super::{Elsewhere, Factory};
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Granted, Identity, Limits, Micros, Owner, Record,
     Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, Step, StoredResult,
@@ -171,6 +171,11 @@ impl Bench {
     /// Another store on the same place, as another process would open it.
     pub(super) async fn another(&self) -> Self {
         Self { factory: Arc::clone(&self.factory), store: self.factory.open().await }
+    }
+
+    /// A transaction on a connection that is no store's.
+    pub(super) async fn elsewhere(&self) -> Option<Box<dyn Elsewhere>> {
+        self.factory.elsewhere().await
     }
 
     pub(super) async fn age_s(&self, seconds: u64) {

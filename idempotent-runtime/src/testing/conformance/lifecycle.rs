@@ -59,6 +59,7 @@ pub(super) async fn every_call_after_close_fails_as_closed(bench: &Bench) {
     assert_closed("list_review", store.list_review("payments", None, 1).await);
     assert_closed("reap", store.reap(None, None, 1).await);
     assert_closed("purge", store.purge(None, 1).await);
+    assert_closed("completion", store.completion(&attempt.completion("1")));
     assert_closed("migrate", store.migrate().await);
     assert_closed("check_schema", store.check_schema().await);
 }

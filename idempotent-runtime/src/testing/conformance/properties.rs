@@ -316,6 +316,26 @@ macro_rules! __store_properties {
             relays_at_once_claim_one_message_of_an_ordering_key
             completions_at_once_keep_their_messages_of_a_key_in_one_order
         }
+        elsewhere {
+            completion_elsewhere_is_seen_once_it_is_committed
+            completion_elsewhere_that_is_rolled_back_changes_nothing
+            completion_elsewhere_stores_a_terminal_error_and_sends_nothing
+            completion_elsewhere_without_a_result_keeps_why
+            completion_elsewhere_stores_bytes_as_they_are
+            completion_elsewhere_sends_as_complete_does
+            completion_elsewhere_sends_a_thousand_messages
+            completion_behind_one_elsewhere_is_done_and_changes_nothing
+            completion_elsewhere_of_what_is_completed_affects_nothing
+            completion_elsewhere_with_another_owner_affects_nothing
+            completion_elsewhere_with_another_token_affects_nothing
+            completion_elsewhere_of_what_is_not_running_affects_nothing
+            completion_elsewhere_of_a_lapsed_lease_that_nobody_took_is_done
+            late_completion_elsewhere_affects_nothing
+            completion_elsewhere_leaves_its_neighbours
+            take_over_waits_for_a_completion_elsewhere
+            completion_elsewhere_and_takeover_at_once_have_one_winner
+            completion_elsewhere_and_release_at_once_have_one_winner
+        }
         concurrency {
             fifty_claims_at_once_are_granted_once
             claims_of_two_processes_at_once_are_granted_once

@@ -16,9 +16,12 @@ use idempotent_runtime::protocol::{
     StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, StoreErrorKind, Transaction,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, StoreErrorKind,
+    Transaction,
 };
-use idempotent_runtime::testing::conformance::Factory;
+use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
+
+use crate::elsewhere::Own;
 
 type Transition<R, A> = fn(Option<&Record>, &R, Micros) -> (Option<Record>, A);
 type StepTransition<R, A> =
@@ -59,6 +62,13 @@ pub(crate) struct Rules {
     pub(crate) purges_steps: bool,
     /// The messages that a completion that is written sends.
     pub(crate) sent: fn(&Completion) -> &[Message],
+    /// The record that a completion elsewhere writes, if it affects one.
+    pub(crate) elsewhere: fn(Option<&Record>, &Completion, Micros) -> Option<Record>,
+    pub(crate) sent_elsewhere: fn(&Completion) -> &[Message],
+    /// Whether it keeps others out until its transaction ends.
+    pub(crate) locks_elsewhere: bool,
+    /// Whether it is written when it is run.
+    pub(crate) writes_elsewhere_at_once: bool,
     pub(crate) claim_message:
         fn(&MessageRecord, bool, &MessageClaim, Micros) -> Option<MessageRecord>,
     pub(crate) claimed_before: fn(&MessageRecord, &MessageClaim) -> bool,
@@ -104,6 +114,10 @@ impl Default for Rules {
             journal: |journal| journal,
             purges_steps: true,
             sent: Completion::sent,
+            elsewhere: |record, completion, now| protocol::complete(record, completion, now).0,
+            sent_elsewhere: Completion::sent,
+            locks_elsewhere: true,
+            writes_elsewhere_at_once: false,
             claim_message: protocol::claim_message,
             claimed_before: protocol::claimed_before,
             holds_back: protocol::holds_back,
@@ -140,6 +154,10 @@ pub(crate) struct Reference {
     /// Messages in the order of commit, locked behind the rows.
     pub(super) outbox: Arc<Mutex<Vec<MessageRecord>>>,
     closed: Arc<AtomicBool>,
+    /// The completions that were asked for, for whoever runs them elsewhere.
+    pub(super) asked: Arc<Mutex<Vec<Completion>>>,
+    /// Held by who writes, or will when he commits.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Reference {
@@ -156,7 +174,8 @@ impl Reference {
     fn new(rules: Rules, clock: StoppedClock) -> Self {
         let clock = Arc::new(clock);
         let (rows, steps, outbox, closed) = Default::default();
-        Self { rules, clock, rows, steps, outbox, closed }
+        let (asked, turn) = Default::default();
+        Self { rules, clock, rows, steps, outbox, closed, asked, turn }
     }
 
     pub(super) fn now(&self) -> Micros {
@@ -300,6 +319,7 @@ impl Store for Reference {
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        let _turn = self.turn.lock().await;
         let mut rows = self.rows()?;
         let now = self.now();
         let mut ordered: Vec<&TakeOver> = takeovers.iter().collect();
@@ -327,10 +347,12 @@ impl Store for Reference {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        let _turn = self.turn.lock().await;
         self.complete_and_send(completions)
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
+        let _turn = self.turn.lock().await;
         self.each(releases, |request| request.id, self.rules.release)
     }
 
@@ -456,6 +478,10 @@ impl Store for Reference {
         Err(StoreError::new(StoreErrorKind::Config, "the reference has no transactions"))
     }
 
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.rows().map(|_| Some(vec![self.ask(completion)]))
+    }
+
     async fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -469,6 +495,10 @@ impl Factory for Reference {
 
     async fn age(&self, by: Duration) {
         self.clock.advance(by);
+    }
+
+    async fn elsewhere(&self) -> Option<Box<dyn Elsewhere>> {
+        Some(Box::new(Own::begin(self)))
     }
 }
 

@@ -14,8 +14,8 @@ use idempotent_runtime::protocol::{
     TopicCount, Written,
 };
 use idempotent_runtime::store::{
-    Cursor, Execution, Messages, Purged, Reaped, Store, StoreError, Transaction, TransactionError,
-    Wakeups,
+    Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
+    TransactionError, Wakeups,
 };
 
 use super::bug::{Bug, Flaw};
@@ -244,6 +244,10 @@ impl Store for Trapped {
         let (trap, flaw) = (Arc::clone(&self.trap), self.flaw.clone());
         let after = Point::AfterCompletion;
         Ok(Box::new(TrappedTransaction { transaction, trap, after, flaw, apart: None }))
+    }
+
+    fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
+        self.store.completion(completion)
     }
 
     async fn close(&self) {

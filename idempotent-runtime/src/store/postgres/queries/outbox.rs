@@ -51,6 +51,11 @@ WHERE ordering_key IS NOT NULL AND state <> 3"
     ]
 }
 
+/// Where a commit of messages is told.
+pub(in super::super) fn channel(names: &Names) -> String {
+    names.unqualified("outbox").replace('"', "")
+}
+
 /// What a delivery's end writes, as parameters.
 pub(in super::super) struct Ending<'a> {
     pub(in super::super) state: i16,
@@ -101,7 +106,7 @@ impl Outbox {
     pub(super) fn new(names: &Names) -> Self {
         let t = &names.outbox;
         let columns = list("m", MESSAGE);
-        let channel = names.unqualified("outbox").replace('"', "");
+        let channel = channel(names);
         Self {
             table: t.replace('"', ""),
             complete: complete(&names.execution, t, &channel).into(),
@@ -153,9 +158,6 @@ impl Outbox {
 }
 
 /// Completes and sends, in one statement and so in one commit.
-///
-/// Completions that send under one ordering key go one after the other from here to their commits: only then is the
-/// order of their places the order of their commits. The locks end with the transaction, and are taken in one order.
 fn complete(execution: &str, t: &str, channel: &str) -> String {
     format!(
         "WITH done AS (
@@ -166,7 +168,19 @@ fn complete(execution: &str, t: &str, channel: &str) -> String {
          sent AS MATERIALIZED (
            SELECT * FROM unnest($8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
              $13::bigint[]) WITH ORDINALITY AS m (id, topic, ordering_key, headers, body, delay_ms, n)),
-         lock AS MATERIALIZED (
+         {sending}
+         SELECT (SELECT count(*) FROM done) > 0 AS done, (SELECT count(*) FROM told) AS told",
+        sending = sending(t, channel),
+    )
+}
+
+/// The parts of a statement that write the messages `sent` with the execution `done`, and tell relays.
+///
+/// Completions that send under one ordering key go one after the other from here to their commits: only then is the
+/// order of their places the order of their commits. The locks end with the transaction, and are taken in one order.
+pub(in super::super) fn sending(t: &str, channel: &str) -> String {
+    format!(
+        "lock AS MATERIALIZED (
            SELECT pg_advisory_xact_lock(k.hash) FROM (
              SELECT DISTINCT hashtextextended(concat_ws(chr(1), d.namespace, m.topic, m.ordering_key), 7) AS hash
              FROM done d, sent m WHERE m.ordering_key IS NOT NULL ORDER BY hash) k),
@@ -177,8 +191,7 @@ fn complete(execution: &str, t: &str, channel: &str) -> String {
            SELECT m.id, d.id, d.namespace, m.topic, m.ordering_key, m.headers, m.body, 1, 0, false,
              false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay}, l.now
            FROM done d, locked l, sent m WHERE l.n >= 0 ORDER BY m.n),
-         told AS MATERIALIZED (SELECT pg_notify('{channel}', d.namespace) FROM done d)
-         SELECT (SELECT count(*) FROM done) > 0 AS done, (SELECT count(*) FROM told) AS told",
+         told AS MATERIALIZED (SELECT pg_notify('{channel}', d.namespace) FROM done d)",
         delay = interval("m.delay_ms"),
     )
 }

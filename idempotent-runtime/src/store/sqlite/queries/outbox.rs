@@ -50,6 +50,8 @@ WHERE state <> 3"
 pub(in super::super) struct Outbox {
     pub(in super::super) table: String,
     pub(in super::super) insert: Arc<str>,
+    /// The same, if the attempt `?9` with the token `?10` owns the execution.
+    pub(in super::super) insert_guarded: Arc<str>,
     pub(in super::super) due: Arc<str>,
     pub(in super::super) claimed_before: Arc<str>,
     pub(in super::super) write: Arc<str>,
@@ -67,12 +69,10 @@ impl Outbox {
         let columns = list("m", MESSAGE);
         Self {
             table: t.replace('"', ""),
-            insert: format!(
-                "INSERT INTO {t} (id, execution, namespace, topic, ordering_key, headers, body, state,
-                   attempts, at_most_once, asks, owner, token, due_at, created_at)
-                 SELECT ?1, ?2, namespace, ?3, ?4, ?5, ?6, 1, 0, 0, 0, zeroblob(16), 0, ?7, ?8
-                 FROM {} WHERE id = ?2",
-                names.execution
+            insert: insert(names).into(),
+            insert_guarded: format!(
+                "{} AND owner = ?9 AND token = ?10 AND state = 1",
+                insert(names)
             )
             .into(),
             due: format!(
@@ -121,4 +121,13 @@ impl Outbox {
             .into(),
         }
     }
+}
+
+fn insert(Names { outbox, execution, .. }: &Names) -> String {
+    format!(
+        "INSERT INTO {outbox} (id, execution, namespace, topic, ordering_key, headers, body, state,
+           attempts, at_most_once, asks, owner, token, due_at, created_at)
+         SELECT ?1, ?2, namespace, ?3, ?4, ?5, ?6, 1, 0, 0, 0, zeroblob(16), 0, ?7, ?8
+         FROM {execution} WHERE id = ?2"
+    )
 }
