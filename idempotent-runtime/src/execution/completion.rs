@@ -142,7 +142,7 @@ impl Execution {
     ///
     /// # Examples
     ///
-    /// With `tokio-postgres`; `examples/src/bin/tokio_postgres.rs` is the whole of it.
+    /// With `tokio-postgres`; `examples/src/bin/another_driver.rs` is the whole of it.
     ///
     /// ```ignore
     /// let completion = Execution::current().completion(&receipt)?;

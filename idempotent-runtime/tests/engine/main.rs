@@ -9,6 +9,7 @@ mod support;
 
 mod answers;
 mod claims;
+mod completions;
 mod drops;
 mod faults;
 mod leases;

@@ -12,6 +12,8 @@ mod contract;
 mod facts;
 #[path = "transactions/late.rs"]
 mod late;
+#[path = "transactions/own.rs"]
+mod own;
 #[path = "transactions/steps.rs"]
 mod steps;
 
@@ -23,9 +25,9 @@ use idempotent_conformance::{Database, PostgresServer};
 use idempotent_runtime::protocol::State;
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::postgres_store;
-use idempotent_runtime::{Builder, Error, Runtime, idempotent};
+use idempotent_runtime::{Builder, Error, Execution, Runtime, idempotent};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Executor as _, PgPool};
+use sqlx::{Connection as _, Executor as _, PgPool};
 
 pub(crate) use sqlx::PgConnection as Conn;
 
@@ -54,6 +56,11 @@ impl Place {
 
     pub(crate) fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// A connection that is not the store's.
+    pub(crate) async fn own(&self) -> Conn {
+        Conn::connect(self.database.url()).await.unwrap()
     }
 
     pub(crate) fn builder(&self) -> Builder {
@@ -255,4 +262,58 @@ async fn messages_go_with_the_transaction_and_steps_stay() {
     assert_eq!(send(&runtime, "a".to_owned(), Then::Return).await.unwrap(), "a");
     assert_eq!((count("outbox").await, count("step").await), (1, 1));
     assert_eq!(place.lines().await, ["a"]);
+}
+
+#[idempotent(key = "patient:{line}", runtime = runtime, lease = "600ms")]
+async fn patient(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[context] place: Arc<Place>,
+    #[context] begin: &str,
+    #[context] runs: Runs,
+) -> Result<u32, BookError> {
+    loop {
+        let run = runs.note();
+        let mut conn = place.own().await;
+        conn.execute(sqlx::AssertSqlSafe(begin)).await?;
+        own::write(&mut conn, &line).await?;
+        if run == 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+        }
+        let completion = Execution::current().completion(&run)?;
+        match own::complete(&mut conn, &completion).await {
+            Err(BookError::Database(error)) if run == 1 => {
+                let code = error.as_database_error().and_then(|error| error.code());
+                assert_eq!(code.as_deref(), Some("40001"), "{error}");
+                conn.execute("ROLLBACK").await?;
+            }
+            completed => {
+                completed?;
+                conn.execute("COMMIT").await?;
+                return Ok(run);
+            }
+        }
+    }
+}
+
+/// Before its completion a transaction does not touch the execution, whose lease is renewed meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_of_ones_own_may_take_longer_than_the_lease() {
+    let (place, runs) = (Arc::new(Place::fresh().await), Runs::default());
+    let runtime = place.runtime().await;
+    let called = patient(&runtime, "a".to_owned(), Arc::clone(&place), "BEGIN", runs).await;
+    assert_eq!(called.unwrap(), 1);
+    assert_eq!(place.lines().await, ["a"]);
+}
+
+/// The renewals are updates of the same row, which such a transaction must not meet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeatable_read_that_meets_a_renewal_is_tried_again() {
+    let (place, runs) = (Arc::new(Place::fresh().await), Runs::default());
+    let runtime = place.runtime().await;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+    let called = patient(&runtime, "a".to_owned(), Arc::clone(&place), begin, runs).await;
+    assert_eq!(called.unwrap(), 2);
+    assert_eq!(place.lines().await, ["a"]);
+    assert_eq!(place.execution().await, (State::Completed, 0));
 }

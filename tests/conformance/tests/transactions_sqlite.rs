@@ -8,6 +8,8 @@ mod common;
 mod contract;
 #[path = "transactions/facts.rs"]
 mod facts;
+#[path = "transactions/own.rs"]
+mod own;
 #[path = "transactions/steps.rs"]
 mod steps;
 
@@ -20,8 +22,9 @@ use idempotent_conformance::sqlite::SqliteFactory;
 use idempotent_runtime::protocol::State;
 use idempotent_runtime::store::{Store, TransactionConnection};
 use idempotent_runtime::testing::sqlite_store;
-use idempotent_runtime::{Builder, Error, Runtime, SystemClock, idempotent};
-use sqlx::{Executor as _, SqlitePool};
+use idempotent_runtime::{Builder, Error, Execution, Runtime, SystemClock, idempotent};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Executor as _, SqlitePool};
 
 pub(crate) use sqlx::SqliteConnection as Conn;
 
@@ -46,6 +49,11 @@ impl Place {
 
     pub(crate) fn pool(&self) -> &SqlitePool {
         self.0.pool()
+    }
+
+    /// A connection that is not the store's.
+    pub(crate) async fn own(&self) -> Conn {
+        SqliteConnectOptions::new().filename(self.0.path()).connect().await.unwrap()
     }
 
     pub(crate) fn builder(&self) -> Builder {
@@ -205,4 +213,44 @@ async fn what_would_wait_for_the_body_around_it_is_refused_at_once() {
     }
     place.assert_idle().await;
     inner(&runtime, "a".to_owned()).await.unwrap();
+}
+
+#[idempotent(key = "hold:{line}", runtime = runtime, lease = "900ms")]
+async fn hold(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[context] place: Arc<Place>,
+    #[context] sleep: Duration,
+) -> Result<u32, BookError> {
+    let mut conn = place.own().await;
+    conn.execute("BEGIN").await?;
+    own::write(&mut conn, &line).await?;
+    tokio::time::sleep(sleep).await;
+    let completion = Execution::current().completion(&7_u32)?;
+    own::complete(&mut conn, &completion).await?;
+    conn.execute("COMMIT").await?;
+    Ok(7)
+}
+
+/// Its write lock keeps the renewals out: whoever holds it for a lease loses that, and nobody waits for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_lock_that_outlasts_the_lease_ends_with_the_body() {
+    let place = Arc::new(Place::fresh().await);
+    let runtime = place.runtime().await;
+    let long = Duration::from_secs(60);
+    let error = ours(hold(&runtime, "a".to_owned(), Arc::clone(&place), long).await);
+    assert!(matches!(error, Error::LeaseLost), "{error}");
+    place.assert_idle().await;
+    assert_eq!(place.lines().await, [""; 0]);
+    let again = loop {
+        let (line, short) = ("a".to_owned(), Duration::from_millis(100));
+        match hold(&runtime, line, Arc::clone(&place), short).await {
+            Err(BookError::Idempotent(Error::InFlight { retry_after })) => {
+                tokio::time::sleep(retry_after).await;
+            }
+            answer => break answer,
+        }
+    };
+    assert_eq!(again.unwrap(), 7);
+    assert_eq!(place.lines().await, ["a"]);
 }
