@@ -124,9 +124,10 @@ impl Execution {
     /// `Ok(result)`. They are guarded as every write of an attempt is: where another one has taken the execution over,
     /// they affect no row, and you roll back. The row is locked until your transaction ends.
     ///
-    /// What is stored rules. Whatever the body does behind its commit, be it that it returns another value, fails,
-    /// panics, or dies with its process: the operation is completed with `result`, and that is what callers get. If the
-    /// transaction is rolled back, nothing has happened, and the body's outcome is stored as any other.
+    /// What is stored rules. Whatever the body does behind its commit, be it that it returns another value, fails, or
+    /// dies with its process: the operation is completed with `result`, and that is what callers get. A panic goes on in
+    /// its own caller. If the transaction is rolled back, nothing has happened, and the body's outcome is stored as any
+    /// other.
     ///
     /// `result` is of the type that the handler returns in `Ok`, and is stored under the same limits. It can be called
     /// again for another try of the transaction. From the first call on the body sends no message, and comes to no step
