@@ -36,6 +36,10 @@ impl TransactionConnection for PgConnection {
 /// The setting that tells our transaction from any other. It ends with the transaction, whoever ends it; a savepoint
 /// would do so, too, but forbid the user's `SET TRANSACTION`.
 const CANARY: &str = "idempotent.canary";
+/// What a body may have left in its session: all that `DISCARD ALL` forgets, but prepared statements, which the driver
+/// keeps.
+const CLEAN: &str = "BEGIN; RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); \
+                     CLOSE ALL; UNLISTEN *; DISCARD TEMP; DISCARD SEQUENCES; COMMIT";
 /// How long a rollback may take, which waits for the statement that a cancelled body left behind.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -206,9 +210,11 @@ impl Home {
         }
     }
 
-    /// Gives a connection back that is outside of any transaction.
-    fn keep(self) {
+    /// Gives a connection back that is outside of any transaction; one of ours, once its session `is_cleaned`, for which
+    /// nobody waits.
+    fn keep(self, is_cleaned: bool) {
         match self {
+            Self::Own(lease) if is_cleaned => drop(tokio::spawn(clean(lease))),
             Self::Own(mut lease) => lease.is_idle = true,
             Self::Application(connection) => drop(connection),
         }
@@ -220,6 +226,13 @@ impl Home {
             Self::Application(mut connection) => connection.close_on_drop(),
         }
     }
+}
+
+/// Forgets what a body left in a session; one that does not forget is closed.
+async fn clean(mut lease: Lease) {
+    let Ok(connection) = lease.connection() else { return };
+    let cleaned = timeout(CALL_TIMEOUT, sqlx::raw_sql(CLEAN).execute(connection)).await;
+    lease.is_idle = matches!(cleaned, Ok(Ok(_)));
 }
 
 /// A transaction. The home is there until the end.
@@ -319,7 +332,8 @@ impl Transaction for Lent {
         let committed = PgTransactionManager::commit(self.home.connection());
         match timeout(CALL_TIMEOUT, committed).await {
             Ok(Ok(())) => {
-                self.home.keep();
+                // Behind a transaction pooler there is no session that is ours.
+                self.home.keep(self.is_cached);
                 Ok(())
             }
             Ok(Err(error)) => {
@@ -337,7 +351,7 @@ impl Transaction for Lent {
         if self.depth() == 1 {
             let rolled_back = PgTransactionManager::rollback(self.home.connection());
             if let Ok(Ok(())) = timeout(ROLLBACK_TIMEOUT, rolled_back).await {
-                return self.home.keep();
+                return self.home.keep(self.is_cached);
             }
         }
         self.home.close();
