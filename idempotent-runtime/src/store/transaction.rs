@@ -103,7 +103,8 @@ pub const fn database<X: TransactionConnection>() -> &'static str {
 }
 
 /// Whether a driver's error, found in an error or behind it, says that the database gave the transaction up in favour of
-/// another one: a serialization failure or a deadlock.
+/// another one: a serialization failure or a deadlock. Or may have: it refuses every statement behind one that failed
+/// (`25P02`), and does not say why that did.
 pub(crate) fn gave_way(error: &(dyn StdError + 'static)) -> Option<bool> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -120,8 +121,9 @@ pub(crate) fn gave_way(error: &(dyn StdError + 'static)) -> Option<bool> {
 fn sqlstate(error: &(dyn StdError + 'static)) -> Option<bool> {
     use sqlx::error::DatabaseError;
 
-    let conflicts =
-        |error: &dyn DatabaseError| matches!(error.code().as_deref(), Some("40001" | "40P01"));
+    let conflicts = |error: &dyn DatabaseError| {
+        matches!(error.code().as_deref(), Some("40001" | "40P01" | "25P02"))
+    };
     if let Some(error) = error.downcast_ref::<sqlx::Error>() {
         return Some(error.as_database_error().is_some_and(conflicts));
     }

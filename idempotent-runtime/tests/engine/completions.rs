@@ -299,10 +299,9 @@ async fn refused<F>(runtime: &Runtime, body: F) -> String
 where
     F: Future<Output = Result<u32, AppError>> + Send + 'static,
 {
-    match ours(run(runtime, &PLAIN, "k", &(), body).await) {
-        Error::CompletionRefused { reason } => reason,
-        other => panic!("{other}"),
-    }
+    let error = ours(run(runtime, &PLAIN, "k", &(), body).await);
+    let Error::CompletionRefused { reason } = error else { panic!("{error}") };
+    reason
 }
 
 #[tokio::test(start_paused = true)]
@@ -378,10 +377,9 @@ async fn no_step_and_no_handler_and_no_message_comes_behind_it() {
         outbox::send("out", "late")?;
         Ok(7_u32)
     };
-    match ours(run::<u32, _, _>(&runtime, &PLAIN, "k", &(), sending).await) {
-        Error::MessageRefused { reason, .. } => assert!(reason.contains("behind the completion")),
-        other => panic!("{other}"),
-    }
+    let error = ours(run::<u32, _, _>(&runtime, &PLAIN, "k", &(), sending).await);
+    let Error::MessageRefused { reason, .. } = &error else { panic!("{error}") };
+    assert!(reason.contains("behind the completion"), "{reason}");
     assert_eq!(messages(&store), 0);
 }
 
@@ -408,10 +406,9 @@ async fn a_handler_with_a_transaction_is_completed_by_that() {
     };
     let operation = operation(&runtime, &BOOK, "k", &());
     let answer = call::<Result<u32, AppError>>(operation, None).transaction(body, |_| None).await;
-    match ours(answer) {
-        Error::CompletionRefused { reason } => assert!(reason.contains("has a `#[transaction]`")),
-        other => panic!("{other}"),
-    }
+    let error = ours(answer);
+    let Error::CompletionRefused { reason } = &error else { panic!("{error}") };
+    assert!(reason.contains("has a `#[transaction]`"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,8 @@ mod facts;
 mod late;
 #[path = "transactions/own.rs"]
 mod own;
+#[path = "transactions/sessions.rs"]
+mod sessions;
 #[path = "transactions/steps.rs"]
 mod steps;
 

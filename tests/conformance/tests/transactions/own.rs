@@ -57,13 +57,17 @@ async fn own(
             });
             return Ok(run);
         }
-        _ => conn.execute("COMMIT").await?,
+        Then::Commit
+        | Then::CommitAndFail
+        | Then::CommitAndPanic
+        | Then::CommitAnother
+        | Then::Lose => conn.execute("COMMIT").await?,
     };
     match then {
         Then::CommitAndFail | Then::RollBackAndFail => Err(BookError::Unlucky),
         Then::CommitAndPanic => panic!("planned"),
         Then::CommitAnother => Ok(run + 100),
-        _ => Ok(run),
+        Then::Commit | Then::RollBack | Then::Lose | Then::Leave(_) => Ok(run),
     }
 }
 
