@@ -237,7 +237,8 @@ impl Execution {
             );
             return Err(Error::Unsupported { reason });
         }
-        if self.may_have_completed() && self.runtime().is(runtime) {
+        let has_ended = self.inner.ended.load(Ordering::SeqCst);
+        if self.may_have_completed() && !has_ended && self.runtime().is(runtime) {
             let reason = format!(
                 "{what} comes behind the completion of `{}`, which its body asked for; that is the last that a \
                  body does",

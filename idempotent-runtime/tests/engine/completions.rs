@@ -440,6 +440,27 @@ async fn a_task_that_the_body_spawned_may_complete() {
     assert_eq!(run(&runtime, &PLAIN, "k", &(), body).await.unwrap(), 7);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_task_that_outlived_the_handler_calls_others_as_anybody_does() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let (own, calling) = (store.clone(), runtime.clone());
+    let (tell, told) = oneshot::channel::<()>();
+    let (hand, handed) = oneshot::channel();
+    let body = async move {
+        complete(&own, &7_u32).await?;
+        let late = async move {
+            told.await.unwrap();
+            run(&calling, &BRIEF, "late", &(), async { Ok(8_u32) }).await
+        };
+        let _ = hand.send(tokio::spawn(Execution::current().scope(late)));
+        Ok(7_u32)
+    };
+    assert_eq!(run(&runtime, &PLAIN, "k", &(), body).await.unwrap(), 7);
+    tell.send(()).unwrap();
+    assert_eq!(handed.await.unwrap().await.unwrap().unwrap(), 8);
+}
+
 /// A completion that was asked for and is run once its attempt has been released.
 #[tokio::test(start_paused = true)]
 async fn what_is_run_behind_the_end_affects_no_row() {
