@@ -1,6 +1,6 @@
 //! The model: executions in a map, and the pure functions over them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use idempotent_runtime::protocol::{
     self, ExecutionId, Identity, Limits, Message, MessageId, MessageRecord, Micros, Owner, Record,
@@ -50,6 +50,8 @@ pub(super) struct World {
     pub(super) order: Vec<ExecutionId>,
     /// The messages in the order of their commits.
     pub(super) messages: Vec<MessageRecord>,
+    /// Every message that there ever was.
+    pub(super) sent: BTreeSet<MessageId>,
     places: i64,
 }
 
@@ -62,6 +64,7 @@ impl World {
             journals: HashMap::new(),
             order: Vec::new(),
             messages: Vec::new(),
+            sent: BTreeSet::new(),
             places: 0,
         }
     }
@@ -89,6 +92,7 @@ impl World {
         }
         for message in messages {
             self.places += 1;
+            self.sent.insert(message.id);
             let namespace = identity(id).namespace;
             self.messages.push(protocol::send(&message, id, &namespace, self.places, self.now));
         }

@@ -56,7 +56,7 @@ mutants! {
     outbox order_is_ignored { claim_message: |message, _, claim, now| {
         protocol::claim_message(message, false, claim, now)
     } }
-    outbox the_dead_hold_nobody_back { holds_back: |earlier| {
+    suite the_dead_hold_nobody_back { holds_back: |earlier| {
         protocol::holds_back(earlier) && earlier.state != MessageState::Dead
     } }
     outbox backoffs_hold_nobody_back { holds_back: |earlier| {

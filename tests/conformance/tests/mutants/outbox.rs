@@ -30,7 +30,8 @@ impl Reference {
             let (Some((identity, _)), true) = (&after, after != before) else { continue };
             let mut outbox = self.outbox.lock().expect("no rule panics");
             for message in (self.rules.sent)(completion) {
-                let place = i64::try_from(outbox.len()).expect("it is short");
+                // Behind all that are left, however many were deleted.
+                let place = outbox.last().map_or(0, |last| last.seq + 1);
                 let namespace = &identity.namespace;
                 outbox.push(protocol::send(message, completion.id, namespace, place, now));
             }

@@ -507,6 +507,7 @@ impl Place for Reference {
     async fn empty_store(&self) -> Arc<dyn Store> {
         self.rows.lock().expect("no rule panics").clear();
         self.steps().clear();
+        self.outbox.lock().expect("no rule panics").clear();
         self.open().await
     }
 
