@@ -16,7 +16,7 @@ pub(crate) use wait::retry_after;
 /// What a provider's answer means for the operation: see [`classify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderAnswer {
-    /// It happened.
+    /// It was taken: it happened, or will, as the body says.
     Done {
         /// Whether an earlier request with this key did it.
         replayed: bool,
@@ -73,9 +73,11 @@ impl ProviderAnswer {
 /// | status | | answer | source |
 /// |---|---|---|---|
 /// | 2xx | | [`Done`] | |
-/// | any but 2xx | `Idempotent-Replayed: true` | [`Spent`] for a 5xx, else [`Refused`] | Stripe v1: the first status and body are kept once execution began, "including `500` errors" |
+/// | 4xx, 5xx | `Idempotent-Replayed: true` | [`Spent`] for a 5xx, else [`Refused`] | Stripe v1: the first status and body are kept once execution began, "including `500` errors" |
 /// | 401, 403, 407 | | [`Later`] | it is about your credentials, not about the operation: with a stored refusal a rotated API key would decline every payment of the hour |
 /// | 408, 425, 429 | | [`Later`] | turned away before it was executed; Stripe's rate limiter stands before the keys |
+/// | 421, 423 | | [`Later`] | it went to the wrong server, or what it is about is locked, as by the first request: RFC 9110, §15.5.20; RFC 4918, §11.3 |
+/// | 413 | `Retry-After` | [`Later`] | RFC 9110, §15.5.14: "the condition is temporary" |
 /// | 4xx | `Transient-Error: true` | [`Later`] | Adyen |
 /// | 409 | says that the key came with another request | [`Misused`] | Resend: `invalid_idempotent_request` |
 /// | 409 | anything else | [`Later`]: the first request is at work | Stripe v1, TrueLayer, Worldline, checkout.com; IETF draft, §2.7 |
@@ -106,6 +108,9 @@ impl ProviderAnswer {
 ///
 /// In doubt between [`Misused`] and [`Refused`] it is the former: either is the end of the operation, but with the latter
 /// nobody would look whether an earlier request with the key did it after all.
+///
+/// A 2xx says no more than its status. Where an API reports a failure in the body of one (GraphQL, SOAP, a batch with 207,
+/// a payment whose `status` is `DECLINED`) or that it is yet to decide (202), read the body before you take it for success.
 ///
 /// A 404 may be about a wrong address rather than about the operation: look, before it becomes a terminal error. A
 /// provider that means something else by 409, such as "exists already", is asked about its body before this function
@@ -156,7 +161,8 @@ pub fn classify<'h>(
         200..300 => ProviderAnswer::Done { replayed },
         500.. if replayed => ProviderAnswer::Spent,
         400..500 if replayed => ProviderAnswer::Refused { replayed },
-        401 | 403 | 407 | 408 | 425 | 429 => later,
+        401 | 403 | 407 | 408 | 421 | 423 | 425 | 429 => later,
+        413 if retry_after.is_some() => later,
         400..500 if transient => later,
         409 => match said() {
             Said::Reused => ProviderAnswer::Misused,

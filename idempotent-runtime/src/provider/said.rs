@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 
-/// How much of an error's body is read.
-const BODY_BYTES_MAX: usize = 16 * 1024;
+/// How much of an error's body is read as text.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+/// How long a body may be that is read as JSON: a part of one is none.
+const JSON_BYTES_MAX: usize = 256 * 1024;
+/// What some servers begin a JSON text with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How deep an error may lie in its body.
 const DEPTH_MAX: usize = 4;
 
@@ -63,11 +67,14 @@ pub(super) enum Said {
 /// as an order's description or the address of a manual. What an error is named outweighs how it is explained. Of
 /// any other body the whole text counts.
 pub(super) fn about_the_key(body: &[u8], link: Option<&str>) -> Said {
-    let body = &body[..body.len().min(BODY_BYTES_MAX)];
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     let mut error = Error::default();
-    match serde_json::from_slice::<Value>(body) {
+    match serde_json::from_slice::<Value>(&body[..body.len().min(JSON_BYTES_MAX)]) {
         Ok(json) => error.read("error", &json, DEPTH_MAX),
-        Err(_) => error.names.push(compact(&String::from_utf8_lossy(body))),
+        Err(_) => {
+            let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
+            error.names.push(compact(&text));
+        }
     }
     let said = said(error.names.iter().filter(|text| names_the_key(text)));
     if said != Said::Nothing {

@@ -44,6 +44,11 @@ const TABLE: &[(u16, Headers, &str, ProviderAnswer)] = &[
     (500, TRANSIENT, "{}", UNCLEAR),
     // Turned away before the key was looked at.
     (408, &[], "", LATER),
+    (413, IN_7_S, "", Later { retry_after: SEVEN }),
+    (413, &[], "", REFUSED),
+    (421, &[], "", LATER),
+    (423, &[], "", LATER),
+    (423, REPLAYED, "", Refused { replayed: true }),
     (425, &[], "", LATER),
     (429, &[], STRIPE_REUSED, LATER),
     (429, IN_7_S, "", Later { retry_after: SEVEN }),

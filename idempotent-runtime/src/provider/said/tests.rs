@@ -181,10 +181,25 @@ fn a_link_counts_that_describes_the_answer() {
 }
 
 #[test]
-fn only_the_beginning_of_a_long_body_is_read() {
-    let padding = "x".repeat(BODY_BYTES_MAX - 9);
+fn only_the_beginning_of_a_long_text_is_read() {
+    let padding = "x".repeat(TEXT_BYTES_MAX - 9);
     says(&format!("{padding}idempotency"), Something);
     says(&format!("{padding}x idempotency"), Nothing);
+}
+
+/// Cut off it would be a text, of which all counts.
+#[test]
+fn a_long_json_is_read_to_its_end() {
+    let lines = vec![r#"{"text":"in progress","idempotencyKey":"k"}"#; 1_000].join(",");
+    assert!(lines.len() > TEXT_BYTES_MAX);
+    says(&format!(r#"{{"lines":[{lines}],"error":{{"code":"amount_too_small"}}}}"#), Nothing);
+    says(&format!(r#"{{"lines":[{lines}],"code":"idempotency_key_reused"}}"#), Reused);
+}
+
+#[test]
+fn a_byte_order_mark_makes_no_text_of_a_json() {
+    says("\u{feff}{\"idempotencyKey\":\"k\",\"error\":\"amount\"}", Nothing);
+    says("\u{feff}{\"error\":\"idempotency key required\"}", Something);
 }
 
 #[test]
