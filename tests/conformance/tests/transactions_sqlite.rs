@@ -124,6 +124,38 @@ async fn an_error_that_the_body_handled_is_its_own_affair() {
     assert_eq!(place.lines().await, ["a"]);
 }
 
+#[idempotent(key = "shadow:{line}", runtime = runtime)]
+async fn shadow(
+    #[context] runtime: &Runtime,
+    line: String,
+    #[context] first: &'static str,
+    #[context] fails: bool,
+    #[transaction] tx: &mut Conn,
+) -> Result<(), BookError> {
+    tx.execute(first).await?;
+    let inserted =
+        sqlx::query("INSERT INTO ledger (line) VALUES ($1)").bind(&line).execute(tx).await;
+    if fails { Err(BookError::Unlucky) } else { Ok(inserted.map(drop)?) }
+}
+
+/// Another body would write into it, and lose what it writes with the connection.
+#[tokio::test]
+async fn a_temporary_table_meets_no_other_body() {
+    let place = Place::fresh().await;
+    let runtime = place.runtime().await;
+    let call =
+        async |line: &str, first, fails| shadow(&runtime, line.to_owned(), first, fails).await;
+    let temporary = "CREATE TEMP TABLE ledger (line TEXT)";
+    for line in ["a", "b"] {
+        call(line, temporary, false).await.unwrap();
+        call(&format!("{line} after"), "SELECT 1", false).await.unwrap();
+    }
+    // Rolled back, it is gone by itself.
+    call("c", temporary, true).await.unwrap_err();
+    call("c after", "SELECT 1", false).await.unwrap();
+    assert_eq!(place.lines().await, ["a after", "b after", "c after"]);
+}
+
 #[idempotent(key = "deferred:{line}", runtime = runtime)]
 async fn deferred(
     #[context] runtime: &Runtime,

@@ -37,8 +37,8 @@ impl TransactionConnection for PgConnection {
 /// would do so, too, but forbid the user's `SET TRANSACTION`.
 const CANARY: &str = "idempotent.canary";
 /// What a body may have left in its session: all that `DISCARD ALL` forgets, but prepared statements, which the driver
-/// keeps.
-const CLEAN: &str = "BEGIN; RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); \
+/// keeps. Servers of before November 2024 lose with the authorization the role that the session began with.
+const CLEAN: &str = "BEGIN; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SELECT pg_advisory_unlock_all(); \
                      CLOSE ALL; UNLISTEN *; DISCARD TEMP; DISCARD SEQUENCES; COMMIT";
 /// How long a rollback may take, which waits for the statement that a cancelled body left behind.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(2);

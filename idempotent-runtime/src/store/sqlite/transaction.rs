@@ -34,6 +34,8 @@ impl TransactionConnection for SqliteConnection {
 /// The savepoint is gone, once anybody has ended the transaction.
 const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT idempotent_canary";
 const RELEASE: &str = "RELEASE idempotent_canary";
+/// What lasts as long as its connection: temporary tables, views and triggers.
+const LEFT: &str = "SELECT 1 FROM sqlite_temp_master LIMIT 1";
 
 /// Where transactions come from.
 pub(super) struct Transactions {
@@ -148,8 +150,15 @@ impl Home {
         }
     }
 
-    /// Gives a connection back that is outside of any transaction.
-    fn keep(self) {
+    /// Gives a connection back that is outside of any transaction; one of ours, unless a body left tables in it that the
+    /// next one would meet.
+    async fn keep(mut self) {
+        if matches!(self, Self::Own(..)) {
+            let left = sqlx::query(LEFT).fetch_optional(self.connection()).await;
+            if !matches!(left, Ok(None)) {
+                return self.close().await;
+            }
+        }
         if let Self::Own(connection, mut turn) = self {
             *turn = Some(connection);
         }
@@ -230,7 +239,7 @@ impl Transaction for Lent {
     async fn commit(mut self: Box<Self>) -> Result<(), TransactionError> {
         match SqliteTransactionManager::commit(self.home.connection()).await {
             Ok(()) => {
-                self.home.keep();
+                self.home.keep().await;
                 Ok(())
             }
             Err(error) => {
@@ -249,7 +258,7 @@ impl Transaction for Lent {
         if self.depth() == 1
             && SqliteTransactionManager::rollback(self.home.connection()).await.is_ok()
         {
-            return self.home.keep();
+            return self.home.keep().await;
         }
         self.home.close().await;
     }

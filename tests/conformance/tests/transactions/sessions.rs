@@ -53,6 +53,26 @@ async fn what_a_body_leaves_in_its_session_meets_no_other_body() {
     runtime.shutdown(std::time::Duration::from_secs(1)).await;
 }
 
+/// A role that the URL or `ALTER ROLE … SET role` gives is none that a body left.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_role_that_a_session_begins_with_stays() {
+    let place = Place::fresh().await;
+    place.pool().execute("DROP ROLE IF EXISTS teller; CREATE ROLE teller SUPERUSER").await.unwrap();
+    let separator = if place.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}options=-c%20role%3Dteller", place.url());
+    let runtime = Runtime::builder("transactions").url(url).reaper(false).connect().await.unwrap();
+    let call = async |line: &str, statement: &str| {
+        leave(&runtime, line.to_owned(), statement.to_owned()).await.unwrap().1.unwrap()
+    };
+    let begun = call("first", "").await;
+    assert!(begun.contains(" teller "), "{begun}");
+    for line in ["a", "b", "c"] {
+        assert_ne!(call(line, "SET ROLE NONE").await, begun);
+        assert_eq!(call(&format!("{line} after"), "").await, begun);
+    }
+    runtime.shutdown(std::time::Duration::from_secs(1)).await;
+}
+
 #[idempotent(
     key = "swallow:{line}",
     runtime = runtime,
