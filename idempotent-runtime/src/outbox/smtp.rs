@@ -18,7 +18,8 @@ use crate::error::Error;
 /// [at most once](super::SinkExt::at_most_once).
 ///
 /// A mail that the server refuses for good (5xx) is dead; what it refuses for now (4xx), or where it refuses the
-/// connection, is tried again, also at most once; where the connection breaks the mail may have gone.
+/// connection or your credentials (53x), is tried again, also at most once; where the connection breaks the mail may have
+/// gone.
 ///
 /// # Examples
 ///
@@ -89,6 +90,7 @@ where
         mail.headers_mut().set(MessageId::from(id));
         match self.server.send(mail).await {
             Ok(_) => Ok(()),
+            Err(error) if is_about_us(&error) => Err(SinkError::not_delivered(error)),
             Err(error) if error.is_permanent() => Err(SinkError::dead(error)),
             Err(error) if error.is_transient() || is_refused(&error) => {
                 Err(SinkError::not_delivered(error))
@@ -96,6 +98,12 @@ where
             Err(error) => Err(SinkError::retry(error)),
         }
     }
+}
+
+/// Whether it was the login that was refused (RFC 4954, §6). A password that changed is put right, and no mail is less wanted
+/// for it.
+fn is_about_us(error: &lettre::transport::smtp::Error) -> bool {
+    error.status().is_some_and(|code| matches!(u16::from(code), 530..=539))
 }
 
 /// Whether nobody listened. Every other failure of a connection may have come after the mail was taken.

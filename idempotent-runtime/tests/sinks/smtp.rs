@@ -58,6 +58,16 @@ async fn a_mail_that_is_refused_for_good_is_dead() {
 }
 
 #[tokio::test]
+async fn a_mail_is_tried_again_where_the_login_was_refused() {
+    let (port, seen) = smtp(&["535 authentication failed", "250 taken"]).await;
+    let runtime = with_message("order 11").await;
+    let running = Running::start(&runtime, sink(port).at_most_once());
+    assert_eq!(settled(&runtime).await, (0, 0));
+    running.stop().await;
+    assert_eq!(seen.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn at_most_once_sends_again_what_was_refused_and_not_what_was_cut_off() {
     let (port, seen) = smtp(&["451 later", ""]).await;
     let runtime = with_message("order 9").await;
