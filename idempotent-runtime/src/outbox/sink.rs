@@ -201,7 +201,7 @@ impl SinkError {
         Self::new(Then::Dead, error)
     }
 
-    /// Sets when to try again, in place of the backoff.
+    /// Sets when to try again at the earliest; never before the backoff would.
     #[must_use]
     pub fn after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);

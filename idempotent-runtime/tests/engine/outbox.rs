@@ -353,6 +353,24 @@ async fn a_sink_says_itself_when_to_try_again() {
     assert!((600..=602).contains(&waited.as_secs()), "{waited:?}");
 }
 
+/// One that is away for long, and asks for a second each time, or for none.
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_wants_to_be_tried_soon_does_not_use_up_the_tries() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    send(&runtime, "a").await;
+    let arrived = Arrived::default();
+    let soon = |attempt: u32| SinkError::retry("503").after(Duration::from_secs(attempt.into()));
+    let sink = arrived.sink(move |attempt| Err(soon(attempt % 2)));
+    let sink = sink.max_attempts(4).backoff(Duration::from_secs(10), Duration::from_secs(40));
+    let relay = relay(&runtime, sink);
+    assert_eq!(settled(&store).await, [MessageState::Dead]);
+    relay.abort();
+    let times = arrived.times();
+    let mut waits = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs());
+    assert!([5, 10, 20].into_iter().all(|least| waits.next() >= Some(least)), "{times:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_refuses_for_good_is_not_tried_again() {
     let store = store();

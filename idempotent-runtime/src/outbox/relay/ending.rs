@@ -47,9 +47,11 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
+    /// What is asked for is heeded where it is longer: a receiver that is away for an hour, and asks for a second each time,
+    /// would use up all tries in half a minute.
     fn delay_ms(&self, error: Option<&Failure>) -> u64 {
-        let asked = error.and_then(|error| error.retry_after);
-        ms(asked.unwrap_or_else(|| self.route.wait(self.message.attempts)))
+        let asked = error.and_then(|error| error.retry_after).unwrap_or_default();
+        ms(self.route.wait(self.message.attempts).max(asked))
     }
 
     /// It did not arrive, or may arrive twice.
