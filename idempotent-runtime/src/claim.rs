@@ -19,7 +19,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A store that is away is asked this often before the call fails.
 const TRIES_MAX: u32 = 3;
 /// Between two tries.
-pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(100);
+const RETRY_EVERY: Duration = Duration::from_millis(100);
 /// A claimer that is outrun this often in a row tells its caller to come back.
 const OUTRUN_MAX: u32 = 5;
 
@@ -257,6 +257,27 @@ pub(crate) fn only<A>(answers: Vec<A>) -> Result<A, StoreError> {
     answers.into_iter().next().ok_or_else(|| {
         StoreError::new(StoreErrorKind::Other, "the store gave no answer to a batch of one")
     })
+}
+
+/// Sends a batch of one to a store, and again while that is away and the attempt's lease holds.
+pub(crate) async fn while_held<A, F>(
+    runtime: &Runtime,
+    attempt: &Attempt,
+    mut send: impl FnMut() -> F,
+) -> Result<A, StoreError>
+where
+    F: Future<Output = Result<Vec<A>, StoreError>>,
+{
+    let clock = runtime.clock();
+    loop {
+        match send().await {
+            Err(error) if error.is_transient() && attempt.holds(clock) => {
+                tracing::warn!(%error, "the store is away; asking again while the lease holds");
+                clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
+            }
+            answered => return answered.and_then(only),
+        }
+    }
 }
 
 /// Asks a store again that is away: the same request is recognised.

@@ -68,7 +68,8 @@ impl Effect {
     }
 
     /// The idempotency key to send to the provider: 36 ASCII characters, the same on every try and every attempt. It
-    /// changes only after a person or a `reconcile` has established that the effect did not happen.
+    /// changes only after it has been established that the effect did not happen: by a person, by `reconcile`, or by an
+    /// error that [`did_not_happen_when`](crate::StepBuilder::did_not_happen_when) knows.
     #[must_use]
     pub fn provider_key(&self) -> ProviderKey {
         let Shared { execution, name, generation, .. } = &*self.shared;

@@ -22,7 +22,7 @@ use crate::runtime::Runtime;
 
 use completion::Prepared;
 pub use completion::{Completion, ValueType};
-pub(crate) use journal::{Journal, Refused, Running, Visit};
+pub(crate) use journal::{Journal, Refused, Running, Turn, Visit};
 
 tokio::task_local! {
     static CURRENT: Execution;

@@ -34,8 +34,8 @@ pub use request::{
     Settlement, StepFound, TakeOver, TakenOver, Target, Written,
 };
 pub use step::{
-    Step, StepClass, StepName, StepRecord, StepStart, StepStarted, StepState, StepWrite,
-    record_step, start_step,
+    Step, StepClass, StepName, StepRecord, StepRecorded, StepStart, StepStarted, StepState,
+    StepWrite, record_step, start_step,
 };
 pub use token::Token;
 pub use transition::{

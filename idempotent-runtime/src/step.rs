@@ -5,6 +5,7 @@ mod question;
 mod retry;
 mod run;
 mod transaction;
+mod write;
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::store::TransactionConnection;
 
 pub use class::{AtMostOnce, Plain, ProviderWindow, Repeatable, Started, StepKind};
 pub use question::{Asks, AsksNobody, Found, Question};
-pub use retry::{Always, Backoff, Once, Predicate, Retries, Tries, When};
+pub use retry::{Always, Backoff, Never, Once, Predicate, Retries, Tries, When};
 
 use run::run;
 
@@ -43,7 +44,7 @@ pub fn step(name: impl Into<String>) -> StepBuilder {
         refused,
         kind: Plain,
         question: AsksNobody,
-        retries: Once,
+        retries: Once(Never),
         timeout: None,
     }
 }
@@ -132,8 +133,52 @@ impl StepBuilder {
     /// again blindly. `reconcile` is asked, or a person decides.
     ///
     /// It happens at most once, unless a process sleeps longer than lease and margin just before the call.
+    ///
+    /// An `Err` of the closure does not say that it did not happen: a request that timed out may have arrived. Which errors do
+    /// say so, [`did_not_happen_when`](StepBuilder::did_not_happen_when) is told.
     pub fn at_most_once(self) -> StepBuilder<AtMostOnce> {
         self.with_kind(AtMostOnce)
+    }
+}
+
+impl<Q> StepBuilder<AtMostOnce, Q> {
+    /// Says which of the closure's errors mean that the effect did not happen and cannot happen any more: a connection that
+    /// was refused, an order that the provider turned down.
+    ///
+    /// The step is then not open: its error is returned to the handler, and the next attempt runs it, under a new
+    /// [`provider_key`](Effect::provider_key). Any other error leaves it open, for `reconcile` or a person. Where you are
+    /// not sure, say no: a timeout, a connection that broke and most answers of a proxy do not tell.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotent_runtime::{Error, idempotent, step};
+    /// #[derive(Debug, thiserror::Error)]
+    /// enum WireError {
+    ///     #[error("the bank does not answer")]
+    ///     Unreachable,
+    ///     #[error("the connection broke")]
+    ///     Broken,
+    ///     #[error(transparent)]
+    ///     Idempotent(#[from] Error),
+    /// }
+    ///
+    /// # struct Bank;
+    /// # impl Bank { async fn wire(&self, _: &str) -> Result<u64, WireError> { Err(WireError::Unreachable) } }
+    /// #[idempotent(key = "wire:{invoice}")]
+    /// async fn wire(invoice: String, #[context] bank: Bank) -> Result<u64, WireError> {
+    ///     step("wire")
+    ///         .at_most_once()
+    ///         .did_not_happen_when(|error| matches!(error, WireError::Unreachable))
+    ///         .run(async |effect| bank.wire(&effect.provider_key()).await)
+    ///         .await
+    /// }
+    /// ```
+    pub fn did_not_happen_when<E, F>(self, when: F) -> StepBuilder<AtMostOnce, Q, Once<When<F>>>
+    where
+        F: Fn(&E) -> bool,
+    {
+        self.with_retries(Once(When(when)))
     }
 }
 
@@ -208,7 +253,7 @@ impl<C, R> StepBuilder<C, AsksNobody, R> {
     }
 }
 
-impl<C, Q> StepBuilder<C, Q, Once>
+impl<C, Q, P> StepBuilder<C, Q, Once<P>>
 where
     C: StepKind,
 {
@@ -234,6 +279,7 @@ where
     where
         T: Serialize + DeserializeOwned,
         Q: Question<T, E>,
+        P: Predicate<E>,
         F: FnOnce(Effect) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {

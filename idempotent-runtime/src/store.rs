@@ -35,8 +35,8 @@ pub use transaction::{Transaction, TransactionConnection, TransactionError};
 
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Identity, Limits, Micros, Record, Release, Renewal,
-    Renewed, Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, TakeOver,
-    TakenOver, Written,
+    Renewed, Settled, Settlement, State, Step, StepRecord, StepRecorded, StepStart, StepStarted,
+    TakeOver, TakenOver, Written,
 };
 
 /// Keeps executions. Object-safe and batch-first: each operation takes a slice and answers in its order.
@@ -109,8 +109,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Notes that steps are about to begin.
     async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError>;
 
-    /// Records steps.
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError>;
+    /// Records what became of steps.
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError>;
 
     /// Reads journals, each in the order of the steps' names and parts (by bytes); empty where there is none.
     async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError>;

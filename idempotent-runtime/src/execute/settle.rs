@@ -2,11 +2,10 @@
 
 use std::slice;
 
-use crate::claim::{GrantedClaim, RETRY_EVERY, Tries, only};
+use crate::claim::{GrantedClaim, Tries, only, while_held};
 use crate::error::Error;
 use crate::flight::Finished;
 use crate::protocol::{Completion, Message, ReleaseTo, Written};
-use crate::store::StoreError;
 
 /// A release that fails is asked again this often; after that the lease lapses by itself.
 const RELEASE_TRIES_MAX: u32 = 3;
@@ -32,19 +31,9 @@ pub(super) async fn complete(
             result,
             messages,
         };
-        let answer = loop {
-            match claim.runtime().store().complete(slice::from_ref(&completion)).await {
-                Ok(answers) => break only(answers),
-                Err(error)
-                    if error.is_transient() && claim.attempt().holds(claim.runtime().clock()) =>
-                {
-                    tracing::warn!(%error, "the outcome could not be stored; asking again");
-                    let clock = claim.runtime().clock();
-                    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
-                }
-                Err(error) => break Err(error),
-            }
-        };
+        let store = claim.runtime().store();
+        let complete = || store.complete(slice::from_ref(&completion));
+        let answer = while_held(claim.runtime(), attempt, complete).await;
         // Stored, fenced, or unknown: in no case is there something to release.
         let lead = claim.settled().filter(|_| is_certain);
         if let (Ok(Written::Done), Some(lead)) = (&answer, lead) {
@@ -71,20 +60,17 @@ pub(super) async fn release(claim: GrantedClaim, to: ReleaseTo, reason: &str) {
     let runtime = claim.runtime().clone();
     let request = claim.release(to, reason);
     let released = Box::pin(async move {
+        let store = claim.runtime().store();
+        let release = || store.release(slice::from_ref(&request));
         let mut tries = Tries::new(claim.runtime(), RELEASE_TRIES_MAX);
-        let answer: Result<Written, StoreError> = loop {
-            match claim.runtime().store().release(slice::from_ref(&request)).await {
-                Ok(answers) => break only(answers),
+        let answer = loop {
+            let answered = match to {
                 // A lapse would run the body again.
-                Err(error)
-                    if to == ReleaseTo::Review
-                        && error.is_transient()
-                        && claim.attempt().holds(claim.runtime().clock()) =>
-                {
-                    tracing::warn!(%error, "it could not be sent to review; asking again");
-                    let clock = claim.runtime().clock();
-                    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
-                }
+                ReleaseTo::Review => while_held(claim.runtime(), claim.attempt(), release).await,
+                ReleaseTo::Retry { .. } | ReleaseTo::Crash => release().await.and_then(only),
+            };
+            match answered {
+                Ok(written) => break Ok(written),
                 Err(error) => {
                     if let Err(error) = tries.again(error).await {
                         break Err(error);

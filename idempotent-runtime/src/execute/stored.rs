@@ -1,9 +1,10 @@
 //! What is stored already, where a commit was not ours, or its answer was lost.
 
+use std::slice;
 use std::sync::Arc;
 
 use super::body::Driven;
-use crate::claim::{RETRY_EVERY, only};
+use crate::claim::while_held;
 use crate::error::Error;
 use crate::execution::Execution;
 use crate::lease::Attempt;
@@ -12,19 +13,17 @@ use crate::protocol::{Record, State, StoredResult};
 use crate::runtime::Runtime;
 
 /// The execution as it is stored; asks again while the lease holds.
-pub(super) async fn read(runtime: &Runtime, attempt: &Attempt) -> Result<Option<Record>, Error> {
-    loop {
-        let (store, id) = (Arc::clone(runtime.store()), attempt.id);
-        let read = async move { store.read(&[id]).await.and_then(only) };
-        match runtime.in_own_task(read).await? {
-            Ok(execution) => return Ok(execution.map(|execution| execution.record)),
-            Err(error) if error.is_transient() && attempt.holds(runtime.clock()) => {
-                let clock = runtime.clock();
-                clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+pub(super) async fn read(
+    runtime: &Runtime,
+    attempt: &Arc<Attempt>,
+) -> Result<Option<Record>, Error> {
+    let (asking, attempt) = (runtime.clone(), Arc::clone(attempt));
+    let read = async move {
+        let read = || asking.store().read(slice::from_ref(&attempt.id));
+        while_held(&asking, &attempt, read).await
+    };
+    let read = runtime.in_own_task(read).await??;
+    Ok(read.map(|execution| execution.record))
 }
 
 /// What the caller gets of an outcome that this attempt has stored before.

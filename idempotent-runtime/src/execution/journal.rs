@@ -1,5 +1,7 @@
 //! The journal of a running execution, as its own process knows it.
 
+mod turn;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,7 +9,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::claim::Taken;
-use crate::protocol::{Micros, Step, StepClass, StepName, StepRecord, StepStart, StepState};
+use crate::protocol::{
+    Micros, Step, StepClass, StepFound, StepName, StepRecord, StepStart, StepState,
+};
+
+pub(crate) use turn::{Sent, Turn};
+
+use turn::Turns;
 
 /// Steps of one attempt.
 pub(crate) const STEPS_MAX: usize = 1_000;
@@ -18,6 +26,8 @@ pub(crate) struct Journal {
     known: Mutex<Known>,
     /// Wakes the body's supervisor, of which there is one.
     idle: Notify,
+    /// Wakes the steps that wait for the records of others.
+    landed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -26,8 +36,7 @@ struct Known {
     entries: HashMap<StepName, Step>,
     /// What this attempt came to.
     visited: HashSet<StepName>,
-    /// Entries with a value that this attempt has not come to yet.
-    recorded_ahead: usize,
+    turns: Turns,
     /// A moment on the store's clock.
     moment: Option<Moment>,
     /// Steps that are being run or recorded.
@@ -51,9 +60,8 @@ struct Moment {
 pub(crate) struct Visit {
     /// Its entry, from an attempt before.
     pub(crate) entry: Option<Step>,
-    /// Whether others go first: entries with a value, and an earlier one if this one has one too, that this attempt
-    /// has not come to yet.
-    pub(crate) recorded_ahead: bool,
+    /// When it may go on.
+    pub(crate) turn: Turn,
     /// Keeps the execution from ending.
     pub(crate) running: Running,
 }
@@ -107,11 +115,16 @@ impl Drop for Running {
 }
 
 impl Known {
-    /// Whether an entry that this attempt has not come to yet was recorded before `step` was.
-    fn is_before(&self, step: &Step) -> bool {
-        let ahead = |it: &&Step| it.is_recorded() && it.done_at < step.done_at;
-        let mut ahead = self.entries.values().filter(ahead);
-        ahead.any(|it| it.done_at.is_some() && !self.visited.contains(&it.name))
+    /// Takes in what became of a step.
+    fn note(&mut self, record: &StepRecord) {
+        let Some(step) = self.entries.get_mut(&record.name) else { return };
+        match record.found {
+            StepFound::Happened(_) => step.state = StepState::Recorded,
+            StepFound::DidNotHappen => {
+                step.state = StepState::Cleared;
+                step.generation = record.generation.saturating_add(1);
+            }
+        }
     }
 
     fn open_at_most_once(&self) -> Option<&Step> {
@@ -124,11 +137,11 @@ impl Journal {
     /// The journal that a claim delivered.
     pub(crate) fn new(taken: Option<Taken>) -> Arc<Self> {
         let Some(Taken { journal, now, asked, answered }) = taken else { return Arc::default() };
-        let recorded = journal.iter().filter(|step| step.state == StepState::Recorded).count();
+        let turns = Turns::new(journal.iter().filter_map(place));
         let entries = journal.into_iter().map(|step| (step.name.clone(), step)).collect();
         let moment = Some(Moment { store: now, asked, answered });
-        let known = Known { entries, recorded_ahead: recorded, moment, ..Known::default() };
-        Arc::new(Self { known: Mutex::new(known), idle: Notify::new() })
+        let known = Known { entries, turns, moment, ..Known::default() };
+        Arc::new(Self { known: Mutex::new(known), ..Self::default() })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -153,14 +166,11 @@ impl Journal {
         }
         known.visited.insert(name.clone());
         let entry = known.entries.get(name).cloned();
-        let mut recorded_ahead = known.recorded_ahead > 0;
-        if let Some(step) = entry.as_ref().filter(|step| step.is_recorded()) {
-            known.recorded_ahead = known.recorded_ahead.saturating_sub(1);
-            recorded_ahead = known.recorded_ahead > 0 && known.is_before(step);
-        }
+        known.turns.visited();
         known.running += 1;
+        let turn = Turn::of(self, entry.as_ref().and_then(place));
         let running = Running(Arc::clone(self));
-        Ok(Visit { entry, recorded_ahead, running })
+        Ok(Visit { entry, turn, running })
     }
 
     /// Takes in that a step was started.
@@ -182,11 +192,9 @@ impl Journal {
         self.known().entries.insert(step.name.clone(), step);
     }
 
-    /// Takes in that a step was recorded.
-    pub(crate) fn recorded(&self, record: &StepRecord) {
-        if let Some(step) = self.known().entries.get_mut(&record.name) {
-            step.state = StepState::Recorded;
-        }
+    /// A record is on its way to the store until what this returns lands or is dropped.
+    pub(crate) fn send(self: &Arc<Self>) -> Sent {
+        Sent::new(self)
     }
 
     /// Takes in the store's time, asked for and answered at these times of the process.
@@ -254,6 +262,11 @@ impl Journal {
     pub(crate) fn foreign_version(&self, accepted: impl Fn(u32) -> bool) -> Option<u32> {
         self.known().entries.values().map(|step| step.version).find(|version| !accepted(*version))
     }
+}
+
+/// Where the value of an entry is recorded.
+fn place(step: &Step) -> Option<(Micros, StepName)> {
+    step.done_at.filter(|_| step.is_recorded()).map(|done_at| (done_at, step.name.clone()))
 }
 
 fn later(moment: Micros, by: Duration) -> Micros {

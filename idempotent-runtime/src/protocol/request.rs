@@ -212,7 +212,7 @@ pub enum SettleTo {
     Failed(Vec<u8>),
 }
 
-/// What a person found out about a step.
+/// What became of a step, as its attempt saw it or a person found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepFound {
     /// It happened; this is its value, as JSON.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExecutionId, Micros, Owner, Record, State, Token, Written};
+use super::{ExecutionId, Micros, Owner, Record, State, StepFound, Token};
 
 /// What a step's effect may do when an attempt ends without a record of it. The numbers are the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub enum StepState {
     Started = 1,
     /// Recorded, with its value.
     Recorded = 2,
-    /// A person established that the effect did not happen: it is to be tried anew.
+    /// It is known that the effect did not happen: it is to be tried anew.
     Cleared = 3,
 }
 
@@ -89,7 +89,7 @@ pub struct Step {
     pub reconciles: bool,
     /// How far it is.
     pub state: StepState,
-    /// Part of the provider key; rises when the effect is known not to have happened and is tried anew.
+    /// Part of the provider key; rises when the effect is known not to have happened, and is tried anew.
     pub generation: u32,
     /// Version of the handler that wrote it last.
     pub version: u32,
@@ -122,6 +122,17 @@ impl Step {
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.is_open() && self.class == StepClass::AtMostOnce && !self.reconciles
+    }
+
+    /// The entry once it is known that the effect did not happen.
+    pub(super) fn cleared(&self) -> Self {
+        Self {
+            state: StepState::Cleared,
+            generation: self.generation.saturating_add(1),
+            value: None,
+            done_at: None,
+            ..self.clone()
+        }
     }
 }
 
@@ -165,7 +176,7 @@ pub enum StepStarted {
     Fenced,
 }
 
-/// Record a step's value.
+/// Record what became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepRecord {
     /// Which execution.
@@ -182,8 +193,21 @@ pub struct StepRecord {
     pub version: u32,
     /// The generation that ran.
     pub generation: u32,
-    /// The value, as JSON.
-    pub value: Vec<u8>,
+    /// What became of it. That it did not happen can be said only of what this attempt has started.
+    pub found: StepFound,
+}
+
+/// The answer to a [`StepRecord`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepRecorded {
+    /// It is stored; also when this very attempt had stored it before (a lost acknowledgement), and when a value had
+    /// been recorded before, which stays.
+    Done {
+        /// When the value was recorded; of what did not happen, the store's time.
+        done_at: Micros,
+    },
+    /// The guard did not hold, or what did not happen was not started by this attempt. Nothing was written.
+    Fenced,
 }
 
 /// What a step's write changes.
@@ -256,19 +280,23 @@ pub fn start_step(
     (Some(StepWrite { record, step: started }), StepStarted::Started { started_at, now })
 }
 
-/// Records a step of an attempt that still owns the execution. What is recorded never changes.
+/// Records what became of a step of an attempt that still owns the execution. A value that is recorded never changes.
 #[must_use]
 pub fn record_step(
     record: Option<&Record>,
     step: Option<&Step>,
     request: &StepRecord,
     now: Micros,
-) -> (Option<StepWrite>, Written) {
+) -> (Option<StepWrite>, StepRecorded) {
     let Some(record) = record.filter(|record| guard(record, request.owner, request.token)) else {
-        return (None, Written::Fenced);
+        return (None, StepRecorded::Fenced);
     };
-    if step.is_some_and(|step| step.state == StepState::Recorded) {
-        return (None, Written::Done);
+    let value = match &request.found {
+        StepFound::Happened(value) => value,
+        StepFound::DidNotHappen => return clear_step(record, step, request, now),
+    };
+    if let Some(step) = step.filter(|step| step.is_recorded()) {
+        return (None, StepRecorded::Done { done_at: step.done_at.unwrap_or(now) });
     }
     let open = step.filter(|step| step.is_open());
     let recorded = Step {
@@ -281,9 +309,34 @@ pub fn record_step(
         owner: request.owner,
         started_at: open.map_or(now, |step| step.started_at),
         alive_until: open.map_or(now, |step| step.alive_until),
-        value: Some(request.value.clone()),
+        value: Some(value.clone()),
         done_at: Some(now),
     };
     let record = counted(record, step, &recorded);
-    (Some(StepWrite { record, step: recorded }), Written::Done)
+    (Some(StepWrite { record, step: recorded }), StepRecorded::Done { done_at: now })
+}
+
+/// Notes that what the attempt has started did not happen: the step is closed, and its next start is another generation.
+fn clear_step(
+    record: &Record,
+    step: Option<&Step>,
+    request: &StepRecord,
+    now: Micros,
+) -> (Option<StepWrite>, StepRecorded) {
+    let Some(step) = step.filter(|step| step.owner == request.owner) else {
+        return (None, StepRecorded::Fenced);
+    };
+    let cleared = Step { version: request.version, ..step.cleared() };
+    match step.state {
+        StepState::Started if step.generation == request.generation => {
+            let record = counted(record, Some(step), &cleared);
+            (Some(StepWrite { record, step: cleared }), StepRecorded::Done { done_at: now })
+        }
+        StepState::Cleared if step.generation == request.generation.saturating_add(1) => {
+            (None, StepRecorded::Done { done_at: now })
+        }
+        StepState::Started | StepState::Cleared | StepState::Recorded => {
+            (None, StepRecorded::Fenced)
+        }
+    }
 }

@@ -330,13 +330,7 @@ pub fn settle_step(
             done_at: Some(now),
             ..step.clone()
         },
-        StepFound::DidNotHappen => Step {
-            state: StepState::Cleared,
-            generation: step.generation.saturating_add(1),
-            value: None,
-            done_at: None,
-            ..step.clone()
-        },
+        StepFound::DidNotHappen => step.cleared(),
     };
     let mut next = counted(&next, Some(step), &resolved);
     if next.open_steps > 0 {

@@ -45,9 +45,9 @@ impl Backoff {
     }
 }
 
-/// A step without `retry`.
+/// A step without `retry`; `P` says of which errors it is known that the effect did not happen.
 #[derive(Clone, Copy, Debug)]
-pub struct Once;
+pub struct Once<P = Never>(pub(super) P);
 
 /// A step with `retry`.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +56,21 @@ pub struct Retries<P> {
     pub(super) when: P,
 }
 
-/// Every error is tried again.
+/// Every error.
 #[derive(Clone, Copy, Debug)]
 pub struct Always;
 
-/// Errors are tried again of which the closure says so.
+/// No error.
+#[derive(Clone, Copy, Debug)]
+pub struct Never;
+
+/// Errors of which the closure says so.
 #[derive(Clone, Copy, Debug)]
 pub struct When<F>(pub(super) F);
 
-/// Which errors are tried again.
+/// Some of the errors that a closure returns.
 pub trait Predicate<E> {
-    /// Whether this one is.
+    /// Whether this one is among them.
     fn holds(&self, error: &E) -> bool;
 }
 
@@ -76,22 +80,35 @@ impl<E> Predicate<E> for Always {
     }
 }
 
+impl<E> Predicate<E> for Never {
+    fn holds(&self, _error: &E) -> bool {
+        false
+    }
+}
+
 impl<E, F: Fn(&E) -> bool> Predicate<E> for When<F> {
     fn holds(&self, error: &E) -> bool {
         (self.0)(error)
     }
 }
 
-/// Whether there is another try.
+/// What follows from the end of a try.
 pub trait Tries<E> {
     /// The delay before the try after the `tries`th, or `None` if there is none. `error`: what it returned, or
     /// `None` if its time was over.
     fn again(&self, tries: u32, error: Option<&E>) -> Option<Duration>;
+
+    /// Whether the error says that the effect did not happen.
+    fn tells_that_it_did_not_happen(&self, error: &E) -> bool;
 }
 
-impl<E> Tries<E> for Once {
+impl<E, P: Predicate<E>> Tries<E> for Once<P> {
     fn again(&self, _tries: u32, _error: Option<&E>) -> Option<Duration> {
         None
+    }
+
+    fn tells_that_it_did_not_happen(&self, error: &E) -> bool {
+        self.0.holds(error)
     }
 }
 
@@ -99,5 +116,9 @@ impl<E, P: Predicate<E>> Tries<E> for Retries<P> {
     fn again(&self, tries: u32, error: Option<&E>) -> Option<Duration> {
         let again = error.is_none_or(|error| self.when.holds(error));
         again.then(|| self.backoff.after(tries)).flatten()
+    }
+
+    fn tells_that_it_did_not_happen(&self, _error: &E) -> bool {
+        false
     }
 }

@@ -1,6 +1,5 @@
 //! The story of a step: visit → (recorded | ask | start) → effect → record → value.
 
-use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,18 +9,13 @@ use super::StepBuilder;
 use super::class::StepKind;
 use super::question::{Found, Question};
 use super::retry::Tries;
-use crate::claim::{RETRY_EVERY, only};
 use crate::effect::Effect;
 use crate::error::Error;
-use crate::execution::{Execution, Halt, Refused, Running, Visit};
+use crate::execution::{Execution, Halt, Refused, Visit};
 use crate::metrics;
-use crate::outcome::{decode, encode};
+use crate::outcome::decode;
 use crate::policy::ms;
-use crate::protocol::{
-    Micros, Owner, Step, StepClass, StepName, StepRecord, StepStart, StepStarted, StepState,
-    StoredResult, Written,
-};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::protocol::{Micros, Owner, Step, StepClass, StepName, StepState};
 
 /// Runs a step. `effect` makes the future of one try, or nothing when it has no more of them.
 ///
@@ -40,12 +34,9 @@ where
     Fut: Future<Output = Result<T, E>>,
 {
     let (this, visit) = This::visit(&step, Q::ASKS).await;
-    let Visit { entry, recorded_ahead, running } = visit;
+    let Visit { entry, turn, running } = visit;
     let StepBuilder { question, retries, timeout, .. } = step;
-    // A race is won again by whoever won it: what was recorded goes first, in the order in which it was.
-    if recorded_ahead {
-        tokio::task::yield_now().await;
-    }
+    turn.come().await;
     let (generation, seen) = match this.next(entry).await {
         Next::Replay(json) => return Ok(this.replay(&json).await),
         Next::Run { generation, seen } => (generation, seen),
@@ -69,6 +60,11 @@ where
             Ok(Ok(value)) => {
                 this.told("executed");
                 return Ok(this.record(value, generation, running).await);
+            }
+            Ok(Err(error)) if retries.tells_that_it_did_not_happen(&error) => {
+                this.told("did_not_happen");
+                this.clear(generation, running).await;
+                return Err(error);
             }
             Ok(Err(error)) => {
                 this.told("error");
@@ -105,8 +101,8 @@ pub(super) enum Next {
 pub(super) struct This {
     pub(super) execution: Execution,
     pub(super) name: StepName,
-    class: StepClass,
-    asks: bool,
+    pub(super) class: StepClass,
+    pub(super) asks: bool,
     window: Option<Duration>,
 }
 
@@ -240,52 +236,6 @@ impl This {
         }
     }
 
-    /// Notes that the effect is about to begin, where its class asks for it. When it was first noted.
-    async fn start(&self, generation: u32, seen: Option<Owner>) -> Option<Micros> {
-        if matches!(self.class, StepClass::Plain | StepClass::Transaction) {
-            return None;
-        }
-        let attempt = self.execution.attempt();
-        let start = StepStart {
-            id: attempt.id,
-            owner: attempt.owner,
-            token: attempt.token,
-            name: self.name.clone(),
-            class: self.class,
-            reconciles: self.asks,
-            version: self.execution.handler().current_version(),
-            generation,
-            seen,
-        };
-        let runtime = self.execution.runtime();
-        let asked = runtime.clock().elapsed();
-        let journal = self.execution.journal();
-        let (execution, noted) = (self.execution.clone(), start.clone());
-        let written = runtime.in_own_task(async move {
-            let store = execution.runtime().store();
-            loop {
-                match store.start_steps(slice::from_ref(&start)).await.and_then(only) {
-                    Err(error) => again(&execution, error).await?,
-                    answered => return answered,
-                }
-            }
-        });
-        match written.await.map_err(store_error).flatten() {
-            Ok(StepStarted::Started { started_at, now }) => {
-                journal.told(now, asked, runtime.clock().elapsed());
-                journal.started(&noted, started_at);
-                Some(started_at)
-            }
-            Ok(StepStarted::Found(_)) => {
-                let step = &self.name.step;
-                let reason = format!("the entry of step `{step}` changed under this attempt");
-                self.fail(Error::JournalMismatch { reason }).await
-            }
-            Ok(StepStarted::Fenced) => self.fail(Error::LeaseLost).await,
-            Err(source) => self.fail(Error::Unrecorded { source }).await,
-        }
-    }
-
     /// Lets the effect begin only while the lease is sure to hold, and the provider to remember.
     pub(super) async fn check_time(&self, started_at: Option<Micros>) {
         if self.execution.attempt().must_stop(self.execution.runtime().clock()).is_some() {
@@ -321,75 +271,4 @@ impl This {
             () = clock.sleep_until(clock.elapsed() + timeout) => Err(timeout),
         }
     }
-
-    pub(super) fn step_record(&self, value: Vec<u8>, generation: u32) -> StepRecord {
-        let attempt = self.execution.attempt();
-        StepRecord {
-            id: attempt.id,
-            owner: attempt.owner,
-            token: attempt.token,
-            name: self.name.clone(),
-            class: self.class,
-            version: self.execution.handler().current_version(),
-            generation,
-            value,
-        }
-    }
-
-    /// Records the value, whatever becomes of the caller, and returns it.
-    async fn record<T>(&self, value: T, generation: u32, running: Running) -> T
-    where
-        T: Serialize + DeserializeOwned,
-    {
-        let runtime = self.execution.runtime();
-        let json = match encode(&value, runtime.settings().result_bytes_max) {
-            StoredResult::Json(json) => json,
-            StoredResult::Absent { reason } => {
-                let what = format!("happened, and its value cannot be recorded: {reason}");
-                return self.review(&what).await;
-            }
-        };
-        let record = self.step_record(json, generation);
-        let execution = self.execution.clone();
-        let written = runtime.in_own_task(async move {
-            // The execution does not end before this has.
-            let _running = running;
-            let store = execution.runtime().store();
-            loop {
-                match store.record_steps(slice::from_ref(&record)).await.and_then(only) {
-                    Err(error) => again(&execution, error).await?,
-                    answered => {
-                        if let Ok(Written::Done) = answered {
-                            execution.journal().recorded(&record);
-                        }
-                        return answered;
-                    }
-                }
-            }
-        });
-        match written.await.map_err(store_error).flatten() {
-            Ok(Written::Done) => value,
-            Ok(Written::Fenced) => self.fail(Error::LeaseLost).await,
-            Err(source) => self.fail(Error::Unrecorded { source }).await,
-        }
-    }
-}
-
-/// Lets a little time pass before a step is written again, while the lease holds and the store is away.
-async fn again(execution: &Execution, error: StoreError) -> Result<(), StoreError> {
-    let clock = execution.runtime().clock();
-    if !error.is_transient() || !execution.attempt().holds(clock) {
-        return Err(error);
-    }
-    tracing::warn!(%error, "a step could not be written; asking again");
-    clock.sleep_until(clock.elapsed() + RETRY_EVERY).await;
-    Ok(())
-}
-
-/// What became of a store call that has no answer: the store panicked, or its tokio runtime has ended.
-fn store_error(error: Error) -> StoreError {
-    if let Error::Store { source } = error {
-        return source;
-    }
-    StoreError::new(StoreErrorKind::Closed, error.to_string())
 }

@@ -13,7 +13,7 @@ use super::run::{Next, This};
 use crate::error::Error;
 use crate::execution::{Execution, Running, Visit};
 use crate::outcome::encode;
-use crate::protocol::{Step, StepName, StoredResult};
+use crate::protocol::{Step, StepFound, StepName, StepRecorded, StoredResult, Written};
 use crate::store::{
     Closed, StoreError, Transaction, TransactionConnection, TransactionError, close,
 };
@@ -28,10 +28,8 @@ where
     let timeout = step.timeout;
     let step = step.with_kind(InTransaction);
     let (this, visit) = This::visit(&step, false).await;
-    let Visit { entry, recorded_ahead, running } = visit;
-    if recorded_ahead {
-        tokio::task::yield_now().await;
-    }
+    let Visit { entry, turn, running } = visit;
+    turn.come().await;
     let generation = match this.next(entry).await {
         Next::Replay(json) => return Ok(this.replay(&json).await),
         Next::Run { generation, .. } => generation,
@@ -119,29 +117,48 @@ impl This {
                 return self.fail(Error::StepRefused { step, reason }).await;
             }
         };
-        let record = self.step_record(json, generation);
-        let execution = self.execution.clone();
+        let record = self.step_record(StepFound::Happened(json), generation);
+        let (execution, sent) = (self.execution.clone(), self.execution.journal().send());
         let closing = async move {
             // The execution does not end before this has.
             let _running = running;
-            let written = transaction.record(&record).await;
-            match close(transaction, written).await {
+            let recorded = transaction.record(&record).await;
+            let done_at = match recorded {
+                Ok(StepRecorded::Done { done_at }) => Some(done_at),
+                Ok(StepRecorded::Fenced) | Err(_) => None,
+            };
+            let written = recorded.map(|it| match it {
+                StepRecorded::Done { .. } => Written::Done,
+                StepRecorded::Fenced => Written::Fenced,
+            });
+            let closed = match close(transaction, written).await {
                 Closed::Unknown(error) => is_recorded(&execution, &record.name, error).await,
                 closed @ (Closed::Committed | Closed::Fenced | Closed::Failed(_)) => closed,
+            };
+            match (closed, done_at) {
+                (Closed::Committed, Some(done_at)) => Ok(sent.landed(&record, done_at)),
+                (closed, _) => Err(closed),
             }
         };
-        match self.execution.runtime().in_own_task(closing).await {
-            Ok(Closed::Committed) => value,
-            Ok(Closed::Fenced) => self.fail(Error::LeaseLost).await,
-            Ok(Closed::Unknown(source)) => self.fail(Error::Unrecorded { source }).await,
-            Ok(Closed::Failed(TransactionError::Broken { reason })) => {
+        let closed = match self.execution.runtime().in_own_task(closing).await {
+            Ok(Ok(turn)) => {
+                turn.come().await;
+                return value;
+            }
+            Ok(Err(closed)) => closed,
+            Err(error) => return self.fail(error).await,
+        };
+        match closed {
+            Closed::Committed => unreachable!("a record that was not written was committed"),
+            Closed::Fenced => self.fail(Error::LeaseLost).await,
+            Closed::Unknown(source) => self.fail(Error::Unrecorded { source }).await,
+            Closed::Failed(TransactionError::Broken { reason }) => {
                 self.review(&format!("ran in a transaction that is not the one begun: {reason}"))
                     .await
             }
-            Ok(Closed::Failed(
-                TransactionError::GaveWay(source) | TransactionError::Store(source),
-            )) => self.fail(Error::RolledBack { source }).await,
-            Err(error) => self.fail(error).await,
+            Closed::Failed(TransactionError::GaveWay(source) | TransactionError::Store(source)) => {
+                self.fail(Error::RolledBack { source }).await
+            }
         }
     }
 

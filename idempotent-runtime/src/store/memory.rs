@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::protocol::{
     self, Claim, Claimed, Completion, ExecutionId, IdMap, Identity, Limits, Micros, Record,
     Release, Renewal, Renewed, SettleTo, Settled, Settlement, State, Step, StepName, StepRecord,
-    StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
+    StepRecorded, StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 
 /// Keeps executions in this process's memory; they end with it.
@@ -295,7 +295,7 @@ impl Store for Memory {
         self.each_step(starts, |request| (request.id, &request.name), protocol::start_step)
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.each_step(records, |request| (request.id, &request.name), protocol::record_step)
     }
 

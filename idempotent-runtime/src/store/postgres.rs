@@ -29,7 +29,8 @@ use super::{
 };
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Limits, Release, Renewal, Renewed, Settled,
-    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver, TakenOver,
+    Written,
 };
 use execution::{Read, Renewals};
 use pool::Pool;
@@ -131,7 +132,7 @@ impl Store for Postgres {
         self.runner.each(starts).await
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.runner.each(records).await
     }
 

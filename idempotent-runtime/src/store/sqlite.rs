@@ -32,7 +32,8 @@ use super::{
 };
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Limits, Micros, Release, Renewal, Renewed, Seen,
-    Settled, Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Settled, Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver,
+    TakenOver, Written,
 };
 use execution::Items;
 use lane::Lane;
@@ -242,7 +243,7 @@ impl Store for Sqlite {
         self.write(Items(starts.to_vec())).await
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.check_open()?;
         let Shared { options, queries, .. } = &*self.shared;
         if let [record] = records

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{StoreError, StoreErrorKind};
-use crate::protocol::{Completion, StepRecord, Written};
+use crate::protocol::{Completion, StepRecord, StepRecorded, Written};
 
 /// A connection type that a handler can be lent inside of a transaction.
 ///
@@ -29,7 +29,7 @@ pub trait TransactionConnection: Send + Sized + 'static {
 /// - Nothing of it is seen by others before [`commit`](Self::commit), and all of it at once then.
 /// - [`complete`](Self::complete) and [`record`](Self::record) change what the functions of
 ///   [`protocol`](crate::protocol) say, inside the transaction, with one difference: what is stored already, even by
-///   this very attempt, is [`Written::Fenced`]. An earlier commit whose answer was lost has stored it, and this
+///   this very attempt, is fenced. An earlier commit whose answer was lost has stored it, and this
 ///   transaction's effects must not be added to that one's.
 /// - Both first make sure that the transaction is the one that was begun: what the user's code did to it with
 ///   statements of its own (COMMIT, ROLLBACK, an error that it ignored) is [`TransactionError::Broken`].
@@ -58,12 +58,12 @@ pub trait Transaction: Send {
     /// After an error only [`rollback`](Self::rollback) is left.
     async fn complete(&mut self, completion: &Completion) -> Result<Written, TransactionError>;
 
-    /// Records a step.
+    /// Records a step that happened.
     ///
     /// # Errors
     ///
     /// After an error only [`rollback`](Self::rollback) is left.
-    async fn record(&mut self, record: &StepRecord) -> Result<Written, TransactionError>;
+    async fn record(&mut self, record: &StepRecord) -> Result<StepRecorded, TransactionError>;
 
     /// Commits.
     ///

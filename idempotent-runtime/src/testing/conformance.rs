@@ -44,6 +44,7 @@ mod apart;
 mod bench;
 mod blind;
 mod claim;
+mod clear;
 mod complete;
 mod concurrency;
 mod elsewhere;

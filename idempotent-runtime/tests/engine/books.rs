@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use idempotent_runtime::protocol::{Completion, ExecutionId, State, StepRecord, Written};
+use idempotent_runtime::protocol::{
+    Completion, ExecutionId, State, StepRecord, StepRecorded, Written,
+};
 use idempotent_runtime::store::{
     Parameter, Statement, Store, StoreError, StoreErrorKind, Transaction, TransactionConnection,
     TransactionError,
@@ -153,8 +155,8 @@ impl Transaction for Open {
         Ok(Written::Done)
     }
 
-    async fn record(&mut self, _: &StepRecord) -> Result<Written, TransactionError> {
-        Ok(Written::Fenced)
+    async fn record(&mut self, _: &StepRecord) -> Result<StepRecorded, TransactionError> {
+        Ok(StepRecorded::Fenced)
     }
 
     async fn commit(self: Box<Self>) -> Result<(), TransactionError> {

@@ -24,3 +24,4 @@ mod shutdown;
 mod steps;
 mod sweeps;
 mod transactions;
+mod undone;

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use idempotent_runtime::__private::{Handler, Operation, call, terminal};
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Limits, Release, Renewal, Renewed, Settled,
-    Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver, Written,
+    Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver, TakenOver,
+    Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Memory, Messages, Purged, Reaped, Statement, Store, StoreError,
@@ -259,7 +260,7 @@ impl Store for Faulty {
         self.answer("start_steps", self.inner.start_steps(starts)).await
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.answer("record_steps", self.inner.record_steps(records)).await
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Limits, Micros, Record, Release, ReleaseTo, Renewal,
-    Renewed, Settled, Settlement, State, Step, StepRecord, StepStart, StepStarted, StoredResult,
-    TakeOver, TakenOver, Written,
+    Renewed, Settled, Settlement, State, Step, StepRecord, StepRecorded, StepStart, StepStarted,
+    StoredResult, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
@@ -190,7 +190,7 @@ impl Store for Planted {
         self.store.start_steps(starts).await
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.store.record_steps(records).await
     }
 

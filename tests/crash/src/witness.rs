@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, ExecutionId, Limits, Record, Release, ReleaseTo, Renewal, Renewed,
-    Settled, Settlement, Step, StepRecord, StepStart, StepStarted, StoredResult, TakeOver,
-    TakenOver, Target, Written,
+    Settled, Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, StoredResult,
+    TakeOver, TakenOver, Target, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
@@ -177,7 +177,7 @@ impl Store for Witness {
         self.store.start_steps(starts).await
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.store.record_steps(records).await
     }
 

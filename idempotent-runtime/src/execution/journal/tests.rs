@@ -1,5 +1,8 @@
+use std::future::Future;
+use std::task::{Context, Waker};
+
 use super::*;
-use crate::protocol::Owner;
+use crate::protocol::{ExecutionId, Owner, Token};
 
 fn name(step: &str) -> StepName {
     StepName { step: step.to_owned(), part: String::new() }
@@ -34,19 +37,69 @@ fn the_stores_time_lies_between_asked_and_answered() {
     assert_eq!(Journal::new(None).store_time_at_least(at), None);
 }
 
+fn recorded(of: &str, at: i64) -> Step {
+    Step { done_at: Some(Micros(at)), ..step(of, StepState::Recorded, StepClass::Plain) }
+}
+
+/// Whether it is this turn now, without anybody else having been polled meanwhile.
+fn has_come(turn: &Turn) -> bool {
+    let mut coming = std::pin::pin!(turn.come());
+    coming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
 #[test]
-fn recorded_steps_lie_ahead_until_they_are_visited() {
-    let recorded = |of, at| Step {
-        done_at: Some(Micros(at)),
-        ..step(of, StepState::Recorded, StepClass::Plain)
+fn recorded_steps_go_first_in_the_order_of_their_records() {
+    let journal = journal(vec![recorded("first", 1), recorded("second", 2), recorded("third", 2)]);
+    let turn = |of| journal.visit(&name(of)).unwrap().turn;
+    let (new, third, second) = (turn("new"), turn("third"), turn("second"));
+    assert!(![&new, &third, &second].into_iter().any(has_come));
+    // Of those recorded at once the name says which.
+    drop(turn("first"));
+    assert!(has_come(&second) && !has_come(&third) && !has_come(&new));
+    drop(second);
+    assert!(has_come(&third) && !has_come(&new));
+    drop(third);
+    assert!(has_come(&new));
+}
+
+#[test]
+fn a_step_that_does_not_go_on_is_waited_for_as_long_as_others_do() {
+    let journal = journal(vec![recorded("first", 1), recorded("second", 2)]);
+    let turn = |of| journal.visit(&name(of)).unwrap().turn;
+    let (kept, last) = (turn("first"), turn("last"));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut coming = std::pin::pin!(last.come());
+    assert!(coming.as_mut().poll(&mut cx).is_pending());
+    drop(turn("second"));
+    assert!(coming.as_mut().poll(&mut cx).is_pending(), "one of them went on");
+    assert!(coming.as_mut().poll(&mut cx).is_pending(), "nobody need have been polled yet");
+    assert!(coming.as_mut().poll(&mut cx).is_ready(), "the kept one is not polled");
+    drop(kept);
+}
+
+#[test]
+fn a_record_that_was_sent_before_is_waited_for() {
+    let journal = journal(Vec::new());
+    let record = |of: &str| StepRecord {
+        id: ExecutionId([1; 16]),
+        owner: Owner([1; 16]),
+        token: Token(1),
+        name: name(of),
+        class: StepClass::Plain,
+        version: 1,
+        generation: 0,
+        found: StepFound::Happened(Vec::new()),
     };
-    let journal = journal(vec![recorded("first", 1), recorded("second", 2), recorded("third", 3)]);
-    assert!(journal.visit(&name("new")).unwrap().recorded_ahead);
-    // Of two that are recorded the earlier one goes first.
-    assert!(journal.visit(&name("second")).unwrap().recorded_ahead);
-    assert!(!journal.visit(&name("first")).unwrap().recorded_ahead);
-    assert!(!journal.visit(&name("third")).unwrap().recorded_ahead);
-    assert!(!journal.visit(&name("last")).unwrap().recorded_ahead);
+    let (slow, quick) = (journal.send(), journal.send());
+    let quick = quick.landed(&record("quick"), Micros(2));
+    let later = journal.send();
+    assert!(!has_come(&quick));
+    let slow = slow.landed(&record("slow"), Micros(1));
+    assert!(!has_come(&slow), "a third one was sent before it landed");
+    assert!(!has_come(&quick), "the slow one lies before it");
+    drop(slow);
+    assert!(has_come(&quick), "what was sent behind it cannot lie before it");
+    drop(later);
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::execution::{id, owner};
 use super::row::{Instant, Joined, Row};
 use super::runner::{Db, Operation};
 use crate::protocol::{
-    self, ExecutionId, Micros, Record, Step, StepName, StepRecord, StepStart, StepStarted, Written,
+    self, ExecutionId, Micros, Record, Step, StepFound, StepName, StepRecord, StepRecorded,
+    StepStart, StepStarted,
 };
 use crate::store::sql::{self, number};
 use crate::store::{StoreError, StoreErrorKind};
@@ -143,44 +144,53 @@ impl Operation for StepStart {
 }
 
 impl Write for StepRecord {
-    type Answer = Written;
+    type Answer = StepRecorded;
 
     fn place(&self) -> (ExecutionId, Option<&StepName>) {
         (self.id, Some(&self.name))
     }
 
-    async fn write(&self, db: &mut Db<'_>) -> Result<Option<Written>, Failure> {
-        let row = db
-            .query(&db.queries.steps.record)
+    async fn write(&self, db: &mut Db<'_>) -> Result<Option<StepRecorded>, Failure> {
+        let statement = match self.found {
+            StepFound::Happened(_) => &db.queries.steps.record,
+            StepFound::DidNotHappen => &db.queries.steps.clear,
+        };
+        let query = db
+            .query(statement)
             .bind(id(self.id))
             .bind(owner(self.owner))
             .bind(self.token.0)
             .bind(&self.name.step)
             .bind(&self.name.part)
-            .bind(i16::from(self.class.stored()))
             .bind(number(self.generation))
-            .bind(number(self.version))
-            .bind(&self.value)
-            .fetch_optional(&mut *db.connection)
-            .await
-            .map_err(at("to record a step"))?;
-        Ok(row.map(|_| Written::Done))
+            .bind(number(self.version));
+        let query = match &self.found {
+            StepFound::Happened(value) => query.bind(i16::from(self.class.stored())).bind(value),
+            StepFound::DidNotHappen => query,
+        };
+        let row = query.fetch_optional(&mut *db.connection).await;
+        let Some(row) = row.map_err(at("to record a step"))? else { return Ok(None) };
+        let Instant(done_at) = row.try_get("done_at").map_err(at("to record a step"))?;
+        Ok(Some(StepRecorded::Done { done_at }))
     }
 
-    fn answer(&self, Found { record, step, now }: &Found) -> Option<Written> {
+    fn answer(&self, Found { record, step, now }: &Found) -> Option<StepRecorded> {
         let (write, answer) = protocol::record_step(record.as_ref(), step.as_ref(), self, *now);
         write.is_none().then_some(answer)
     }
 }
 
 /// Records a step inside of a transaction: what is recorded already is not this one's.
-pub(super) async fn record_once(db: &mut Db<'_>, request: &StepRecord) -> Result<Written, Failure> {
+pub(super) async fn record_once(
+    db: &mut Db<'_>,
+    request: &StepRecord,
+) -> Result<StepRecorded, Failure> {
     for _ in 0..WRITE_TRIES_MAX {
-        if request.write(db).await?.is_some() {
-            return Ok(Written::Done);
+        if let Some(recorded) = request.write(db).await? {
+            return Ok(recorded);
         }
         if request.answer(&found(db, request.place()).await?).is_some() {
-            return Ok(Written::Fenced);
+            return Ok(StepRecorded::Fenced);
         }
     }
     let text = format!("postgres: execution {} changed {WRITE_TRIES_MAX} times", request.id);
@@ -188,9 +198,9 @@ pub(super) async fn record_once(db: &mut Db<'_>, request: &StepRecord) -> Result
 }
 
 impl Operation for StepRecord {
-    type Answer = Written;
+    type Answer = StepRecorded;
 
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, Failure> {
+    async fn apply(&self, db: &mut Db<'_>) -> Result<StepRecorded, Failure> {
         write_or_answer(db, self).await
     }
 }

@@ -23,7 +23,7 @@ use super::pool::{Lease, Pool};
 use super::queries::Queries;
 use super::runner::{CALL_TIMEOUT, Db, LIMITS, Operation, Runner};
 use super::step::record_once;
-use crate::protocol::{Completion, Limits, StepRecord, Written};
+use crate::protocol::{Completion, Limits, StepRecord, StepRecorded, Written};
 use crate::store::sql::{ConnectOptions, Names};
 use crate::store::{
     StoreError, StoreErrorKind, Transaction, TransactionConnection, TransactionError,
@@ -276,30 +276,23 @@ impl Lent {
         ))
     }
 
-    async fn write(&mut self, request: Request<'_>) -> Result<Written, TransactionError> {
+    /// The connection, once it is sure to be in the transaction that was begun.
+    async fn checked(&mut self) -> Result<Db<'_>, TransactionError> {
         self.check().await?;
         let Self { home, queries, is_cached, .. } = self;
-        let mut db = Db::new(home.connection(), queries, *is_cached);
-        let written = async {
-            match request {
-                Request::Complete(completion) if complete(&mut db, completion).await? => {
-                    Ok(Written::Done)
-                }
-                Request::Complete(_) => Ok(Written::Fenced),
-                Request::Record(record) => record_once(&mut db, record).await,
-            }
-        };
-        match timeout(CALL_TIMEOUT, written).await {
-            Ok(written) => written.map_err(failed),
-            Err(_) => Err(no_answer("to complete").into()),
-        }
+        Ok(Db::new(home.connection(), queries, *is_cached))
     }
 }
 
 /// What is written behind the body's statements.
-enum Request<'a> {
-    Complete(&'a Completion),
-    Record(&'a StepRecord),
+async fn in_time<A>(
+    what: &str,
+    write: impl Future<Output = Result<A, Failure>>,
+) -> Result<A, TransactionError> {
+    match timeout(CALL_TIMEOUT, write).await {
+        Ok(written) => written.map_err(failed),
+        Err(_) => Err(no_answer(what).into()),
+    }
 }
 
 #[async_trait]
@@ -321,11 +314,14 @@ impl Transaction for Lent {
     }
 
     async fn complete(&mut self, completion: &Completion) -> Result<Written, TransactionError> {
-        self.write(Request::Complete(completion)).await
+        let mut db = self.checked().await?;
+        let written = in_time("to complete", complete(&mut db, completion)).await?;
+        Ok(if written { Written::Done } else { Written::Fenced })
     }
 
-    async fn record(&mut self, record: &StepRecord) -> Result<Written, TransactionError> {
-        self.write(Request::Record(record)).await
+    async fn record(&mut self, record: &StepRecord) -> Result<StepRecorded, TransactionError> {
+        let mut db = self.checked().await?;
+        in_time("to record a step", record_once(&mut db, record)).await
     }
 
     async fn commit(mut self: Box<Self>) -> Result<(), TransactionError> {

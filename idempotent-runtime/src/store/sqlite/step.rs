@@ -13,8 +13,8 @@ use super::queries::Queries;
 use super::row::Row;
 use super::runner::Db;
 use crate::protocol::{
-    self, ExecutionId, Record, Step, StepClass, StepName, StepRecord, StepStart, StepStarted,
-    StepWrite, Written,
+    self, ExecutionId, Record, Step, StepClass, StepFound, StepName, StepRecord, StepRecorded,
+    StepStart, StepStarted, StepWrite,
 };
 use crate::store::sql::{self, number};
 use crate::store::{StoreError, StoreErrorKind};
@@ -116,7 +116,10 @@ impl Item for StepStart {
 }
 
 /// Records a step and says so, or says what is there instead and whether it is the same.
-async fn record_step(db: &mut Db<'_>, request: &StepRecord) -> Result<(bool, Written), StoreError> {
+async fn record_step(
+    db: &mut Db<'_>,
+    request: &StepRecord,
+) -> Result<(bool, StepRecorded), StoreError> {
     let now = db.now();
     let record = record(db, request.id, "to record a step").await?;
     let step = step(db, request.id, &request.name).await?;
@@ -130,41 +133,50 @@ async fn record_step(db: &mut Db<'_>, request: &StepRecord) -> Result<(bool, Wri
 pub(super) async fn record_once(
     db: &mut Db<'_>,
     request: &StepRecord,
-) -> Result<Written, StoreError> {
-    let (written, _) = record_step(db, request).await?;
-    Ok(if written { Written::Done } else { Written::Fenced })
+) -> Result<StepRecorded, StoreError> {
+    let (written, recorded) = record_step(db, request).await?;
+    Ok(if written { recorded } else { StepRecorded::Fenced })
 }
 
 impl Item for StepRecord {
-    type Answer = Written;
+    type Answer = StepRecorded;
 
     fn is_single(&self) -> bool {
         false
     }
 
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
+    async fn apply(&self, db: &mut Db<'_>) -> Result<StepRecorded, StoreError> {
         Ok(record_step(db, self).await?.1)
     }
 }
 
 /// A step that is recorded without a start, in one statement.
-pub(super) struct Unstarted<'a>(&'a StepRecord);
+pub(super) struct Unstarted<'a> {
+    record: &'a StepRecord,
+    value: &'a [u8],
+}
 
 impl<'a> Unstarted<'a> {
     /// If the step's class lets it be recorded without a start.
     pub(super) fn new(record: &'a StepRecord) -> Option<Self> {
-        let unstarted = matches!(record.class, StepClass::Plain | StepClass::Transaction);
-        unstarted.then_some(Self(record))
+        match (&record.found, record.class) {
+            (StepFound::Happened(value), StepClass::Plain | StepClass::Transaction) => {
+                Some(Self { record, value })
+            }
+            _ => None,
+        }
     }
 }
 
 impl Item for Unstarted<'_> {
-    type Answer = Written;
+    type Answer = StepRecorded;
 
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {
-        let Self(StepRecord { id, owner, token, name, class, version, generation, value }) = self;
+    async fn apply(&self, db: &mut Db<'_>) -> Result<StepRecorded, StoreError> {
+        let now = db.now();
+        let Self { record, value } = *self;
+        let StepRecord { id, owner, token, name, class, version, generation, .. } = record;
         let query = sqlx::query(Queries::sql(&db.queries.record_step))
-            .bind(db.now().0)
+            .bind(now.0)
             .bind(id.0.as_slice())
             .bind(&name.step)
             .bind(&name.part)
@@ -175,7 +187,7 @@ impl Item for Unstarted<'_> {
             .bind(value)
             .bind(token.0);
         if changed(db.connection, "to record a step", query).await? {
-            return Ok(Written::Done);
+            return Ok(StepRecorded::Done { done_at: now });
         }
         // Fenced off, or there already: the writer tells, under the lock.
         Err(StoreError::new(StoreErrorKind::Busy, "sqlite: the step is not to be inserted"))

@@ -10,8 +10,8 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use super::*;
 use crate::clock::Clock;
 use crate::protocol::{
-    Granted, Identity, Limits, Owner, ReleaseTo, State, StepClass, StepName, StoredResult, Target,
-    Token,
+    Granted, Identity, Limits, Owner, ReleaseTo, State, StepClass, StepFound, StepName,
+    StoredResult, Target, Token,
 };
 
 #[derive(Debug)]
@@ -479,7 +479,7 @@ async fn a_step_whose_commit_fails_is_not_started() {
         class: StepClass::Plain,
         version: 1,
         generation: 0,
-        value: b"1".to_vec(),
+        found: StepFound::Happened(b"1".to_vec()),
     };
     let recorded = store.record_steps(&[record]).await;
     assert!(recorded.is_err(), "{recorded:?}");

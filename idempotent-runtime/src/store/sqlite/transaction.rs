@@ -21,7 +21,7 @@ use super::runner::{Db, LOCK_RETRY_US_MAX};
 use super::step::record_once;
 use super::{connect, error};
 use crate::clock::Clock;
-use crate::protocol::{Completion, Limits, StepRecord, Written};
+use crate::protocol::{Completion, Limits, StepRecord, StepRecorded, Written};
 use crate::store::sql::{ConnectOptions, jittered};
 use crate::store::{
     StoreError, StoreErrorKind, Transaction, TransactionConnection, TransactionError,
@@ -229,7 +229,7 @@ impl Transaction for Lent {
         Ok(if written { Written::Done } else { Written::Fenced })
     }
 
-    async fn record(&mut self, record: &StepRecord) -> Result<Written, TransactionError> {
+    async fn record(&mut self, record: &StepRecord) -> Result<StepRecorded, TransactionError> {
         self.check().await?;
         let Self { home, queries, clock, .. } = self;
         let mut db = Db::new(home.connection(), queries, &**clock);

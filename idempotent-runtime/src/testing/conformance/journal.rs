@@ -3,8 +3,8 @@
 use super::bench::*;
 use super::text::TEXTS;
 use crate::protocol::{
-    ReleaseTo, Renewed, SettleTo, Settled, Step, StepName, StepRecord, StepStart, TakeOver,
-    TakenOver, Written,
+    ReleaseTo, Renewed, SettleTo, Settled, Step, StepFound, StepName, StepRecord, StepStart,
+    TakeOver, TakenOver, Written,
 };
 
 /// Takes over what must be claimable, for its journal.
@@ -90,7 +90,8 @@ pub(super) async fn values_come_back_byte_for_byte(bench: &Bench) {
     let values: [&[u8]; 6] =
         [b"", b"null", br#"{"b": 1,  "a" : 1.50, "a": 2}"#, br#""\u0000""#, &[0xff, 0], b" [ ] "];
     for (n, value) in values.iter().enumerate() {
-        let record = StepRecord { value: value.to_vec(), ..running.record(&n.to_string(), "") };
+        let found = StepFound::Happened(value.to_vec());
+        let record = StepRecord { found, ..running.record(&n.to_string(), "") };
         bench.recorded(&record).await;
     }
     let stored: Vec<_> = bench.counted(id(1)).await.into_iter().map(|step| step.value).collect();
@@ -102,7 +103,8 @@ pub(super) async fn value_of_a_mebibyte_comes_back_whole(bench: &Bench) {
     let value: Vec<u8> = (0..1_048_576_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect();
     bench.started(&running.start("started")).await;
     for name in ["plain", "started"] {
-        let record = StepRecord { value: value.clone(), ..running.record(name, "") };
+        let found = StepFound::Happened(value.clone());
+        let record = StepRecord { found, ..running.record(name, "") };
         bench.recorded(&record).await;
     }
     for step in bench.counted(id(1)).await {

@@ -2,13 +2,24 @@
 
 use super::bench::*;
 use crate::protocol::{
-    Settled, Step, StepClass, StepRecord, StepStart, StepState, TakenOver, Token, Written,
+    Settled, Step, StepClass, StepRecord, StepRecorded, StepStart, StepState, TakenOver, Token,
 };
 
 /// The record must be refused, and write nothing.
 async fn fenced(bench: &Bench, record: &StepRecord) {
     let answer = bench.unchanged(record.id, bench.record_step(record)).await;
-    assert_eq!(answer, Written::Fenced);
+    assert_eq!(answer, StepRecorded::Fenced);
+}
+
+/// A value must be recorded, and this must write nothing.
+async fn done_before(bench: &Bench, record: &StepRecord) {
+    let entry = bench.step(record).await;
+    let answer = bench.unchanged(record.id, bench.record_step(record)).await;
+    assert_eq!(Some(answer), entry.done_at.map(|done_at| StepRecorded::Done { done_at }));
+}
+
+fn all_done(answers: &[StepRecorded]) -> bool {
+    answers.iter().all(|answer| matches!(answer, StepRecorded::Done { .. }))
 }
 
 /// Records of a step that was not started, and of one that must have been.
@@ -108,8 +119,7 @@ pub(super) async fn record_sent_twice_is_done_both_times(bench: &Bench) {
     for record in [running.record("charge", "1"), running.record("refund", "2")] {
         bench.recorded(&record).await;
         bench.age_s(60).await;
-        let again = bench.unchanged(id(1), bench.record_step(&record)).await;
-        assert_eq!(again, Written::Done);
+        done_before(bench, &record).await;
     }
 }
 
@@ -123,8 +133,7 @@ pub(super) async fn second_record_does_not_replace_the_first(bench: &Bench) {
         ..running.record("charge", "2")
     };
     for second in [running.record("charge", "2"), other] {
-        let answer = bench.unchanged(id(1), bench.record_step(&second)).await;
-        assert_eq!(answer, Written::Done);
+        done_before(bench, &second).await;
     }
 }
 
@@ -134,8 +143,7 @@ pub(super) async fn record_by_the_successor_does_not_replace_the_first(bench: &B
     bench.age_s(LEASE_S + 60).await;
     let second = bench.succeed(&first.taken_over_by(2)).await;
     for record in both(second) {
-        let answer = bench.unchanged(id(1), bench.record_step(&record)).await;
-        assert_eq!(answer, Written::Done);
+        done_before(bench, &record).await;
     }
     assert_eq!(bench.only_step(id(1)).await.owner, owner(1));
 }
@@ -248,9 +256,10 @@ pub(super) async fn records_of_a_batch_are_answered_in_its_order(bench: &Bench) 
         absent.record("charge", "1"),
     ];
     let answers = bench.store().record_steps(&batch).await.expect("record_steps");
-    assert_eq!(answers, [Written::Done, Written::Fenced, Written::Done, Written::Fenced]);
-    assert_eq!(bench.only_step(id(4)).await.value, Some(b"4".to_vec()));
-    assert_eq!(bench.only_step(id(2)).await.value, Some(b"2".to_vec()));
+    let (four, two) = (bench.only_step(id(4)).await, bench.only_step(id(2)).await);
+    let done = |entry: &Step| StepRecorded::Done { done_at: entry.done_at.expect("recorded") };
+    assert_eq!(answers, [done(&four), StepRecorded::Fenced, done(&two), StepRecorded::Fenced]);
+    assert_eq!((four.value, two.value), (Some(b"4".to_vec()), Some(b"2".to_vec())));
 }
 
 pub(super) async fn records_of_one_execution_in_a_batch_are_all_stored(bench: &Bench) {
@@ -259,7 +268,7 @@ pub(super) async fn records_of_one_execution_in_a_batch_are_all_stored(bench: &B
     bench.started(&running.blind_start("c")).await;
     let batch = ["c", "a", "b"].map(|name| running.record(name, name));
     let answers = bench.store().record_steps(&batch).await.expect("record_steps");
-    assert_eq!(answers, [Written::Done; 3]);
+    assert!(answers.len() == 3 && all_done(&answers), "{answers:?}");
     let values: Vec<_> = bench.counted(id(1)).await.into_iter().map(|step| step.value).collect();
     assert_eq!(values, ["a", "b", "c"].map(|name| Some(name.as_bytes().to_vec())));
 }
@@ -268,7 +277,7 @@ pub(super) async fn records_of_one_step_in_a_batch_store_one_of_them(bench: &Ben
     let running = bench.running(1).await;
     let batch = [running.record("charge", "1"), running.record("charge", "2")];
     let answers = bench.store().record_steps(&batch).await.expect("record_steps");
-    assert_eq!(answers, [Written::Done; 2]);
+    assert!(answers.len() == 2 && all_done(&answers), "{answers:?}");
     let value = bench.only_step(id(1)).await.value;
     assert!(value == Some(b"1".to_vec()) || value == Some(b"2".to_vec()), "{value:?}");
 }
@@ -287,13 +296,11 @@ pub(super) async fn records_of_one_step_by_two_processes_at_once_store_one_of_th
                 async move { bench.record_step(&record).await }
             })
             .await;
-        assert_eq!(answers, [Written::Done; 2]);
+        assert!(answers[0] == answers[1] && all_done(&answers), "{answers:?}");
         let first = bench.only_step(id(race)).await;
         assert!(matches!(first.value.as_deref(), Some(b"0" | b"1")), "{first:?}");
         for n in ["0", "1"] {
-            let again = running.record("charge", n);
-            let answer = bench.unchanged(id(race), bench.record_step(&again)).await;
-            assert_eq!(answer, Written::Done);
+            done_before(bench, &running.record("charge", n)).await;
         }
     }
 }
@@ -311,7 +318,7 @@ pub(super) async fn records_of_many_steps_at_once_are_all_stored(bench: &Bench) 
             async move { bench.record_step(&record).await }
         })
         .await;
-    assert_eq!(answers, [Written::Done; 20]);
+    assert!(answers.len() == 20 && all_done(&answers), "{answers:?}");
     assert!(bench.counted(id(1)).await.iter().all(Step::is_recorded));
 }
 
@@ -328,8 +335,8 @@ pub(super) async fn record_and_takeover_at_once_agree_on_the_journal(bench: &Ben
         let taken = taken.expect("a call does not panic");
         let TakenOver::Granted { journal, .. } = taken else { panic!("{taken:?}") };
         match written.expect("a call does not panic") {
-            Written::Done => assert_eq!(journal.len(), 1),
-            Written::Fenced => assert_eq!(journal, []),
+            StepRecorded::Done { .. } => assert_eq!(journal.len(), 1),
+            StepRecorded::Fenced => assert_eq!(journal, []),
         }
         assert_eq!(bench.journal(id(race)).await, journal);
     }

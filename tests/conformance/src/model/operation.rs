@@ -163,6 +163,7 @@ pub(super) struct StepBy {
     pub(super) reconciles: bool,
     pub(super) generation: GenerationOf,
     pub(super) seen: SeenOf,
+    /// Of a record, every eighth says that it did not happen.
     pub(super) value: u8,
 }
 

@@ -13,7 +13,7 @@ use idempotent_runtime::protocol::{
     self, Claim, Claimed, Completion, DeliveryEnd, ExecutionId, Identity, Limits, Message,
     MessageClaim, MessageDecision, MessageRecord, MessageRenewal, Micros, Record, Release, Renewal,
     Renewed, SettleTo, Settled, Settlement, State, Step, StepFound, StepName, StepRecord,
-    StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
+    StepRecorded, StepStart, StepStarted, StepWrite, TakeOver, TakenOver, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, StoreErrorKind,
@@ -50,7 +50,7 @@ pub(crate) struct Rules {
     pub(crate) settle: Transition<Settlement, Settled>,
     pub(crate) settle_step: SettleStepTransition,
     pub(crate) start_step: StepTransition<StepStart, StepStarted>,
-    pub(crate) record_step: StepTransition<StepRecord, Written>,
+    pub(crate) record_step: StepTransition<StepRecord, StepRecorded>,
     pub(crate) reap: fn(&Record, Micros) -> Option<Record>,
     pub(crate) expired: fn(&Record, Micros) -> bool,
     pub(crate) abandoned: fn(&Record, Micros) -> Option<Record>,
@@ -377,7 +377,7 @@ impl Store for Reference {
         self.each_step(starts, |request| (request.id, &request.name), self.rules.start_step)
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         self.each_step(records, |request| (request.id, &request.name), self.rules.record_step)
     }
 

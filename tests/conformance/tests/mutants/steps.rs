@@ -2,8 +2,8 @@
 
 use idempotent_runtime::protocol::{
     self, Micros, Record, Release, ReleaseTo, SettleTo, Settled, Settlement, State, Step,
-    StepClass, StepFound, StepName, StepRecord, StepStart, StepStarted, StepState, StepWrite,
-    TakeOver, TakenOver, Written,
+    StepClass, StepFound, StepName, StepRecord, StepRecorded, StepStart, StepStarted, StepState,
+    StepWrite, TakeOver, TakenOver, Written,
 };
 
 use super::reference::Rules;
@@ -149,19 +149,21 @@ mutants! {
     } }
     both record_does_not_know_its_own { record_step: |record, step, request, now| {
         match protocol::record_step(record, step, request, now) {
-            (None, Written::Done) => (None, Written::Fenced),
+            (None, StepRecorded::Done { .. }) => (None, StepRecorded::Fenced),
             answered => answered,
         }
     } }
     both record_of_what_is_recorded_has_no_guard { record_step: |record, step, request, now| {
         match step {
-            Some(step) if step.is_recorded() && record.is_some() => (None, Written::Done),
+            Some(step) if step.is_recorded() && record.is_some() => {
+                (None, StepRecorded::Done { done_at: step.done_at.unwrap_or(now) })
+            }
             _ => protocol::record_step(record, step, request, now),
         }
     } }
     both record_needs_a_start { record_step: |record, step, request, now| {
         match step {
-            None => (None, Written::Fenced),
+            None => (None, StepRecorded::Fenced),
             Some(_) => protocol::record_step(record, step, request, now),
         }
     } }
@@ -185,12 +187,65 @@ mutants! {
     } }
     suite record_truncates_at_64_kib { record_step: |record, step, request, now| {
         let mut cut = request.clone();
-        cut.value.truncate(65_535);
+        if let StepFound::Happened(value) = &mut cut.found {
+            value.truncate(65_535);
+        }
         protocol::record_step(record, step, &cut, now)
     } }
     suite record_stores_text_only { record_step: |record, step, request, now| {
-        let value = String::from_utf8_lossy(&request.value).into_owned().into_bytes();
-        protocol::record_step(record, step, &StepRecord { value, ..request.clone() }, now)
+        let found = match &request.found {
+            StepFound::Happened(value) => {
+                StepFound::Happened(String::from_utf8_lossy(value).into_owned().into_bytes())
+            }
+            StepFound::DidNotHappen => StepFound::DidNotHappen,
+        };
+        protocol::record_step(record, step, &StepRecord { found, ..request.clone() }, now)
+    } }
+    both record_answers_with_another_time_than_it_stores { record_step:
+        |record, step, request, now| {
+            match protocol::record_step(record, step, request, now) {
+                (None, StepRecorded::Done { .. }) => (None, StepRecorded::Done { done_at: now }),
+                answered => answered,
+            }
+        }
+    }
+    suite clear_takes_what_another_started { record_step: |record, step, request, now| {
+        let own = step.filter(|_| request.found == StepFound::DidNotHappen).map(|step| Step {
+            owner: request.owner,
+            ..step.clone()
+        });
+        protocol::record_step(record, own.as_ref().or(step), request, now)
+    } }
+    suite clear_takes_any_generation { record_step: |record, step, request, now| {
+        let open = step.filter(|step| step.is_open() && request.found == StepFound::DidNotHappen);
+        let generation = open.map_or(request.generation, |step| step.generation);
+        protocol::record_step(record, step, &StepRecord { generation, ..request.clone() }, now)
+    } }
+    both clear_takes_what_is_recorded { record_step: |record, step, request, now| {
+        let recorded = step.filter(|step| step.is_recorded()).map(|step| Step {
+            state: StepState::Started,
+            ..step.clone()
+        });
+        match request.found {
+            StepFound::DidNotHappen => {
+                protocol::record_step(record, recorded.as_ref().or(step), request, now)
+            }
+            StepFound::Happened(_) => protocol::record_step(record, step, request, now),
+        }
+    } }
+    both clear_keeps_the_generation { record_step: |record, step, request, now| {
+        let (mut write, answer) = protocol::record_step(record, step, request, now);
+        if let (Some(write), StepFound::DidNotHappen) = (&mut write, &request.found) {
+            write.step.generation = request.generation;
+        }
+        (write, answer)
+    } }
+    both clear_leaves_the_step_open { record_step: |record, step, request, now| {
+        let (write, answer) = protocol::record_step(record, step, request, now);
+        match request.found {
+            StepFound::DidNotHappen => (uncounted(write, record), answer),
+            StepFound::Happened(_) => (write, answer),
+        }
     } }
 
     both take_over_brings_no_journal { take_over: |record, _, request, now| {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Identity, Message, MessageClaim, StepRecord,
-    StepStart, StepStarted, StoredResult, Written,
+    Claim, Claimed, Completion, ExecutionId, Identity, Message, MessageClaim, Micros, StepRecord,
+    StepRecorded, StepStart, StepStarted, StoredResult,
 };
 use idempotent_runtime::store::{Execution, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -108,9 +108,9 @@ impl Flaw {
     pub(super) async fn record_steps(
         &self,
         records: &[StepRecord],
-    ) -> Result<Vec<Written>, StoreError> {
+    ) -> Result<Vec<StepRecorded>, StoreError> {
         if self.is(Bug::RecordDropped) {
-            return Ok(vec![Written::Done; records.len()]);
+            return Ok(vec![StepRecorded::Done { done_at: Micros(1) }; records.len()]);
         }
         let unwritten = std::mem::take(&mut *self.unwritten());
         self.store.start_steps(&unwritten).await?;

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, DeliveryEnd, ExecutionId, Limits, MessageClaim, MessageDecision,
     MessageId, MessageListing, MessageRecord, MessageRenewal, MessagesClaimed, Release, Renewal,
-    Renewed, Settled, Settlement, Step, StepRecord, StepStart, StepStarted, TakeOver, TakenOver,
-    TopicCount, Written,
+    Renewed, Settled, Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver,
+    TakenOver, TopicCount, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
@@ -98,7 +98,7 @@ impl Transaction for TrappedTransaction {
         self.transaction.complete(completion).await
     }
 
-    async fn record(&mut self, record: &StepRecord) -> Result<Written, TransactionError> {
+    async fn record(&mut self, record: &StepRecord) -> Result<StepRecorded, TransactionError> {
         self.trap.comes_to(Point::BeforeRecord);
         self.after = Point::AfterRecord;
         self.transaction.record(record).await
@@ -196,7 +196,7 @@ impl Store for Trapped {
         self.between((Point::BeforeStart, Point::AfterStart), started).await
     }
 
-    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<Written>, StoreError> {
+    async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
         let recorded = self.flaw.record_steps(records);
         self.between((Point::BeforeRecord, Point::AfterRecord), recorded).await
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use idempotent_crash::worker::{self, NAMESPACE};
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, DeliveryEnd, DeliveryEndTo, ExecutionId, Identity, Limits, Message,
-    MessageClaim, MessageId, MessageState, Owner, State, StepClass, StepName, StepRecord,
-    StoredResult, Token, Written,
+    MessageClaim, MessageId, MessageState, Owner, State, StepClass, StepFound, StepName,
+    StepRecord, StepRecorded, StoredResult, Token, Written,
 };
 use idempotent_runtime::store::{Execution, Store};
 
@@ -106,7 +106,7 @@ fn step(id: ExecutionId, token: Token, name: &str) -> StepRecord {
         class: StepClass::Plain,
         version: 1,
         generation: 0,
-        value: b"1".to_vec(),
+        found: StepFound::Happened(b"1".to_vec()),
     }
 }
 
@@ -136,7 +136,7 @@ async fn fill(store: &dyn Store) {
     let steps = |(id, token)| ["charge", "mail"].map(|name| step(id, token, name));
     let records: Vec<StepRecord> = attempts.iter().copied().flat_map(steps).collect();
     let written = store.record_steps(&records).await.unwrap();
-    assert!(written.iter().all(|written| *written == Written::Done));
+    assert!(written.iter().all(|written| matches!(written, StepRecorded::Done { .. })));
     let ending = attempts.iter().zip(0..).filter(|(_, number)| !lapses(*number));
     let completions: Vec<_> = ending.map(|((id, token), _)| completion(*id, *token)).collect();
     let written = store.complete(&completions).await.unwrap();

@@ -22,6 +22,7 @@ async fn all(id: u64, #[context] name: String) -> Result<u64, Error> {
         .await?;
     let once = step(format!("once {name}"))
         .at_most_once()
+        .did_not_happen_when(|error: &Error| !error.is_retryable())
         .reconcile(async |_key| Ok(Found::Happened(id)))
         .run(act)
         .await?;

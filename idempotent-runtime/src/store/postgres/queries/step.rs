@@ -15,6 +15,7 @@ pub(in crate::store::postgres) struct Steps {
     pub(in crate::store::postgres) table: String,
     pub(in crate::store::postgres) start: Arc<str>,
     pub(in crate::store::postgres) record: Arc<str>,
+    pub(in crate::store::postgres) clear: Arc<str>,
     pub(in crate::store::postgres) settle: Arc<str>,
     pub(in crate::store::postgres) found: Arc<str>,
     pub(in crate::store::postgres) journals: Arc<str>,
@@ -27,6 +28,7 @@ impl Steps {
             table: s.replace('"', ""),
             start: start(t, s).into(),
             record: record(t, s).into(),
+            clear: clear(t, s).into(),
             settle: settle(t, s).into(),
             found: found(t, s).into(),
             journals: journals(s).into(),
@@ -103,7 +105,7 @@ fn record(t: &str, s: &str) -> String {
          w AS (
            INSERT INTO {s} AS s (id, step, part, class, reconciles, state, generation, version,
              owner, started_at, alive_until, value, done_at)
-           SELECT n.id, $4, $5, $6, false, 2, $7, $8, $2, n.now, n.now, $9, n.now FROM n
+           SELECT n.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, n.now FROM n
            ON CONFLICT (id, step, part) DO UPDATE SET
              class = excluded.class, reconciles = s.state = 1 AND s.reconciles, state = 2,
              generation = excluded.generation, version = excluded.version, owner = excluded.owner,
@@ -111,12 +113,32 @@ fn record(t: &str, s: &str) -> String {
              alive_until = CASE WHEN s.state = 1 THEN s.alive_until ELSE excluded.alive_until END,
              value = excluded.value, done_at = excluded.done_at
            WHERE s.state <> 2 AND {UNCHANGED}
-           RETURNING id),
+           RETURNING id, done_at),
          c AS (
            UPDATE {t} e SET open_steps = GREATEST(e.open_steps - 1, 0),
              blind_steps = GREATEST(e.blind_steps - old.is_blind, 0)
            FROM w, old WHERE e.id = w.id AND old.is_open = 1)
-         SELECT id FROM w",
+         SELECT done_at FROM w",
+        locked = locked(t, GUARD),
+        old = old(s, "$4", "$5"),
+    )
+}
+
+/// Closes a step that the attempt has started, and that did not happen; no row where nothing was written.
+fn clear(t: &str, s: &str) -> String {
+    format!(
+        "WITH {locked}, {old},
+         w AS (
+           UPDATE {s} s SET state = 3, generation = s.generation + 1, version = $7
+           FROM n
+           WHERE s.id = n.id AND s.step = $4 AND s.part = $5
+             AND s.state = 1 AND s.owner = $2 AND s.generation = $6 AND {UNCHANGED}
+           RETURNING s.id, n.now),
+         c AS (
+           UPDATE {t} e SET open_steps = GREATEST(e.open_steps - 1, 0),
+             blind_steps = GREATEST(e.blind_steps - old.is_blind, 0)
+           FROM w, old WHERE e.id = w.id)
+         SELECT now AS done_at FROM w",
         locked = locked(t, GUARD),
         old = old(s, "$4", "$5"),
     )

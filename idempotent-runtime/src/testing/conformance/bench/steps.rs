@@ -3,7 +3,7 @@
 use super::{Attempt, Bench, LEASE_S, MAX_RUNTIME_S, only};
 use crate::protocol::{
     ExecutionId, ReleaseTo, SettleTo, Settlement, Step, StepClass, StepFound, StepName, StepRecord,
-    StepStart, StepStarted, Written,
+    StepRecorded, StepStart, StepStarted, Written,
 };
 
 /// The name of a step without parts.
@@ -47,7 +47,7 @@ impl Attempt {
             class: StepClass::Plain,
             version: 3,
             generation: 0,
-            value: value.as_bytes().to_vec(),
+            found: StepFound::Happened(value.as_bytes().to_vec()),
         }
     }
 
@@ -72,7 +72,7 @@ impl Bench {
         only(self.store().start_steps(std::slice::from_ref(start)).await.expect("start_steps"))
     }
 
-    pub(in super::super) async fn record_step(&self, record: &StepRecord) -> Written {
+    pub(in super::super) async fn record_step(&self, record: &StepRecord) -> StepRecorded {
         only(self.store().record_steps(std::slice::from_ref(record)).await.expect("record_steps"))
     }
 
@@ -103,9 +103,17 @@ impl Bench {
         assert!(matches!(answer, StepStarted::Started { .. }), "{answer:?}");
     }
 
-    /// Records a step that must be recordable.
+    /// The entry of the step that a record is about.
+    pub(in super::super) async fn step(&self, record: &StepRecord) -> Step {
+        let journal = self.counted(record.id).await;
+        journal.into_iter().find(|step| step.name == record.name).expect("it is there")
+    }
+
+    /// Records a step that must be recordable, and is then.
     pub(in super::super) async fn recorded(&self, record: &StepRecord) {
-        assert_eq!(self.record_step(record).await, Written::Done);
+        let answer = self.record_step(record).await;
+        let StepRecorded::Done { done_at } = answer else { panic!("{answer:?}") };
+        assert_eq!(self.step(record).await.done_at, Some(done_at));
     }
 
     /// In review, with these steps started and no attempt alive any more.

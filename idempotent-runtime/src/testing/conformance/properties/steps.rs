@@ -67,6 +67,16 @@ macro_rules! __step_properties {
             records_of_many_steps_at_once_are_all_stored
             record_and_takeover_at_once_agree_on_the_journal
         }
+        clear {
+            step_that_its_attempt_saw_not_happen_is_cleared
+            step_that_did_not_happen_is_counted_no_more
+            step_that_did_not_happen_sent_twice_is_cleared_once
+            step_that_did_not_happen_is_retryable_and_run_by_the_successor
+            only_what_the_attempt_has_started_did_not_happen
+            step_that_is_recorded_did_happen
+            step_that_a_person_cleared_is_nobody_elses
+            step_of_another_attempt_that_did_not_happen_is_fenced
+        }
         journal {
             journal_without_steps_is_empty
             journal_is_in_the_order_of_names_and_parts_by_bytes

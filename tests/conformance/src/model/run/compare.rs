@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use idempotent_runtime::protocol::{
-    Claimed, ExecutionId, Granted, Micros, Record, Settled, Step, StepStarted, TakenOver,
+    Claimed, ExecutionId, Granted, Micros, Record, Settled, Step, StepRecorded, StepStarted,
+    TakenOver,
 };
 use idempotent_runtime::store::{Cursor, Execution, StoreError};
 
@@ -84,6 +85,22 @@ impl Run<'_> {
             }
             _ => same("the answer", store, model),
         }
+    }
+
+    pub(super) fn same_recorded(
+        &mut self,
+        _id: ExecutionId,
+        store: &StepRecorded,
+        model: &StepRecorded,
+    ) -> Compared {
+        let moved = self.moved();
+        let expected = match (*store, *model) {
+            (StepRecorded::Done { done_at }, StepRecorded::Done { done_at: expected }) => {
+                StepRecorded::Done { done_at: moved.near(done_at, expected) }
+            }
+            (_, model) => model,
+        };
+        same("the record", store, &expected)
     }
 
     pub(super) fn same_answer<A: Debug + PartialEq>(

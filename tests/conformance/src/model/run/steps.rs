@@ -1,7 +1,8 @@
 //! Writes to the journal, on both sides.
 
 use idempotent_runtime::protocol::{
-    self, ExecutionId, Owner, StepName, StepRecord, StepStart, StepStarted, Token, Written,
+    self, ExecutionId, Owner, StepFound, StepName, StepRecord, StepRecorded, StepStart,
+    StepStarted, Token,
 };
 
 use super::super::operation::{Acks, GenerationOf, SeenOf, StepBy};
@@ -43,16 +44,19 @@ impl Run<'_> {
             class: record.class,
             version: u32::from(record.value),
             generation,
-            value: record.value.to_string().into_bytes(),
+            found: match record.value % 8 {
+                0 => StepFound::DidNotHappen,
+                value => StepFound::Happened(value.to_string().into_bytes()),
+            },
         });
-        let record: StepTransition<StepRecord, Written> = |world, id, request| {
+        let record: StepTransition<StepRecord, StepRecorded> = |world, id, request| {
             let (record, step) = (world.record(id), world.step(id, &request.name));
             let (write, answer) = protocol::record_step(record, step, request, world.now);
             (write.map(Change::from), answer)
         };
         for _ in 0..times(acks) {
             let answers = self.store.record_steps(&sent(&requests)).await;
-            self.judge_steps(&requests, answers, |request| request.id, record, Self::same_answer)
+            self.judge_steps(&requests, answers, |request| request.id, record, Self::same_recorded)
                 .await?;
         }
         Ok(())

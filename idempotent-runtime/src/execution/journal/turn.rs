@@ -1,0 +1,139 @@
+//! In which order the body is handed recorded values: in that of their records, one poll apart, on the first attempt
+//! as on those after it. So a race between steps is won by the same one every time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Journal;
+use crate::protocol::{Micros, StepFound, StepName, StepRecord};
+
+/// A step goes on before others when they have not moved for so many polls of it. Between two of its polls the other
+/// branches of a `select!` need not have been polled, which starts with a random one; between three they have.
+const QUIET: u32 = 2;
+
+/// When a value was recorded, and of those recorded at once the name.
+type Place = (Micros, StepName);
+
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// Of the values that are recorded and that the body has not been handed yet.
+    ahead: BTreeSet<Place>,
+    /// Records on their way to the store, by a number that rises.
+    on_the_way: BTreeSet<u64>,
+    sent: u64,
+    /// Rises whenever the body comes to a step, or a value is handed over or dropped.
+    moves: u64,
+}
+
+impl Turns {
+    /// With the values that attempts before have recorded.
+    pub(super) fn new(recorded: impl Iterator<Item = Place>) -> Self {
+        Self { ahead: recorded.collect(), ..Self::default() }
+    }
+
+    /// The body came to a step.
+    pub(super) fn visited(&mut self) {
+        self.moves += 1;
+    }
+
+    fn has_before(&self, place: Option<&Place>) -> bool {
+        self.ahead.first().is_some_and(|first| place.is_none_or(|place| first < place))
+    }
+}
+
+/// A step's turn to go on; over when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    journal: Arc<Journal>,
+    /// Where its value is recorded; without one, it goes behind all that are.
+    place: Option<Place>,
+    /// Records that were sent up to this one may turn out to lie before it.
+    sent_before: u64,
+}
+
+impl Turn {
+    pub(super) fn of(journal: &Arc<Journal>, place: Option<Place>) -> Self {
+        Self { journal: Arc::clone(journal), place, sent_before: 0 }
+    }
+
+    /// Lets the steps go first whose values were recorded before: those that can, and as long as one of them does. A
+    /// step that the body keeps and does not poll holds nobody up.
+    pub(crate) async fn come(&self) {
+        self.records_before().await;
+        let (mut moves, mut quiet) = (None, 0);
+        while let Some(seen) = self.moves_if_not_first() {
+            quiet = if moves == Some(seen) { quiet + 1 } else { 0 };
+            if quiet == QUIET {
+                return;
+            }
+            moves = Some(seen);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn moves_if_not_first(&self) -> Option<u64> {
+        let known = self.journal.known();
+        known.turns.has_before(self.place.as_ref()).then_some(known.turns.moves)
+    }
+
+    /// Completes when no record is on its way that may lie before this one.
+    async fn records_before(&self) {
+        loop {
+            // Made first and asked then, while a landing is noted first and wakes then.
+            let landed = self.journal.landed.notified();
+            let before = self.journal.known().turns.on_the_way.first().copied();
+            if before.is_none_or(|before| before > self.sent_before) {
+                return;
+            }
+            landed.await;
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            let mut known = self.journal.known();
+            known.turns.ahead.remove(place);
+            known.turns.moves += 1;
+        }
+    }
+}
+
+/// A record on its way to the store.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    journal: Arc<Journal>,
+    number: u64,
+}
+
+impl Sent {
+    pub(super) fn new(journal: &Arc<Journal>) -> Self {
+        let mut known = journal.known();
+        known.turns.sent += 1;
+        let number = known.turns.sent;
+        known.turns.on_the_way.insert(number);
+        Self { journal: Arc::clone(journal), number }
+    }
+
+    /// The store has it since `done_at`.
+    pub(crate) fn landed(self, record: &StepRecord, done_at: Micros) -> Turn {
+        let mut known = self.journal.known();
+        known.note(record);
+        let place = match record.found {
+            StepFound::Happened(_) => Some((done_at, record.name.clone())),
+            StepFound::DidNotHappen => None,
+        };
+        known.turns.ahead.extend(place.clone());
+        let sent_before = known.turns.sent;
+        drop(known);
+        Turn { journal: Arc::clone(&self.journal), place, sent_before }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.journal.known().turns.on_the_way.remove(&self.number);
+        self.journal.landed.notify_waiters();
+    }
+}
