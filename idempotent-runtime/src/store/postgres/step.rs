@@ -1,6 +1,7 @@
 //! The steps of executions: starting, recording and reading them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -10,8 +11,8 @@ use super::execution::{id, owner};
 use super::row::{Instant, Joined, Row};
 use super::runner::{Db, Operation};
 use crate::protocol::{
-    self, ExecutionId, Micros, Record, Step, StepFound, StepName, StepRecord, StepRecorded,
-    StepStart, StepStarted,
+    self, ExecutionId, Micros, Record, Step, StepClass, StepFound, StepName, StepRecord,
+    StepRecorded, StepStart, StepStarted,
 };
 use crate::store::sql::{self, number};
 use crate::store::{StoreError, StoreErrorKind};
@@ -151,10 +152,33 @@ impl Write for StepRecord {
     }
 
     async fn write(&self, db: &mut Db<'_>) -> Result<Option<StepRecorded>, Failure> {
-        let statement = match self.found {
-            StepFound::Happened(_) => &db.queries.steps.record,
-            StepFound::DidNotHappen => &db.queries.steps.clear,
-        };
+        let steps = &db.queries.steps;
+        match self.found {
+            StepFound::Happened(_) => {
+                // A step that writes no start has an entry only where another class, or an attempt before, wrote one.
+                if matches!(self.class, StepClass::Plain | StepClass::Transaction)
+                    && let Some(recorded) = self.write_by(db, &steps.record_new).await?
+                {
+                    return Ok(Some(recorded));
+                }
+                self.write_by(db, &steps.record).await
+            }
+            StepFound::DidNotHappen => self.write_by(db, &steps.clear).await,
+        }
+    }
+
+    fn answer(&self, Found { record, step, now }: &Found) -> Option<StepRecorded> {
+        let (write, answer) = protocol::record_step(record.as_ref(), step.as_ref(), self, *now);
+        write.is_none().then_some(answer)
+    }
+}
+
+impl StepRecord {
+    async fn write_by(
+        &self,
+        db: &mut Db<'_>,
+        statement: &Arc<str>,
+    ) -> Result<Option<StepRecorded>, Failure> {
         let query = db
             .query(statement)
             .bind(id(self.id))
@@ -172,11 +196,6 @@ impl Write for StepRecord {
         let Some(row) = row.map_err(at("to record a step"))? else { return Ok(None) };
         let Instant(done_at) = row.try_get("done_at").map_err(at("to record a step"))?;
         Ok(Some(StepRecorded::Done { done_at }))
-    }
-
-    fn answer(&self, Found { record, step, now }: &Found) -> Option<StepRecorded> {
-        let (write, answer) = protocol::record_step(record.as_ref(), step.as_ref(), self, *now);
-        write.is_none().then_some(answer)
     }
 }
 
