@@ -30,6 +30,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// |---|---|
 /// | 2xx | delivered |
 /// | 408, 409, 425, 429, 5xx, 3xx | another try, no sooner than `Retry-After` says, in seconds or as a date |
+/// | 401, 403 | another try, also where the sink delivers at most once: a person can mend the credential |
 /// | any other | dead |
 /// | no connection | another try, also where the sink delivers at most once |
 /// | cut off, too late | another try: it may have arrived |
@@ -179,6 +180,8 @@ fn failed(status: StatusCode) -> SinkError {
     match status {
         // It says that it has not looked at it.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => SinkError::not_delivered(text),
+        // A credential that was changed must not make a backlog dead.
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => SinkError::not_delivered(text),
         StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => SinkError::retry(text),
         _ if status.is_server_error() => SinkError::retry(text),
         // Its address is about to change; a person can follow.

@@ -60,7 +60,7 @@ async fn the_signature_verifies_and_the_id_is_the_same_on_every_try() {
 #[tokio::test]
 async fn a_refusal_is_dead_and_says_the_status_and_no_secret() {
     for (answer, status) in
-        [("410 Gone\r\n", "410"), ("401 Who?\r\n", "401"), ("422 No\r\n", "422")]
+        [("410 Gone\r\n", "410"), ("404 Where?\r\n", "404"), ("422 No\r\n", "422")]
     {
         let script: &'static [&'static str] = Box::leak(Box::new([answer]));
         let (url, seen) = http(script).await;
@@ -72,6 +72,16 @@ async fn a_refusal_is_dead_and_says_the_status_and_no_secret() {
         let held = runtime.outbox().dead(None, 1).await.unwrap().remove(0);
         assert!(held.last_error.contains(status), "{}", held.last_error);
     }
+}
+
+#[tokio::test]
+async fn a_refused_credential_is_tried_again_also_at_most_once() {
+    let (url, seen) = http(&["401 Who?\r\n", "403 Not you\r\n"]).await;
+    let runtime = with_message("credential").await;
+    let running = Running::start(&runtime, HttpSink::new(&url).unwrap().at_most_once());
+    assert_eq!(settled(&runtime).await, (0, 0));
+    running.stop().await;
+    assert_eq!(seen.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
