@@ -109,8 +109,8 @@ impl Factory for PostgresFactory {
         .await
         .expect("it ages");
         sqlx::query(
-            "UPDATE idempotent_outbox SET due_at = due_at - by.it, created_at = created_at - by.it,
-               done_at = done_at - by.it
+            "UPDATE idempotent_outbox SET due_at = due_at - by.it, queued_at = queued_at - by.it,
+               created_at = created_at - by.it, done_at = done_at - by.it
              FROM (SELECT make_interval(secs => $1) AS it) AS by",
         )
         .bind(by.as_secs_f64())

@@ -1,5 +1,7 @@
 //! The outbox: relays claim with `SKIP LOCKED`, and what is written is decided in SQL as the protocol says.
 
+use std::collections::HashSet;
+
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -136,16 +138,30 @@ impl Operation for Renewals<'_> {
 
 struct Ends<'a>(&'a [DeliveryEnd]);
 
-impl Operation for Ends<'_> {
-    type Answer = Vec<Written>;
-
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Vec<Written>, Failure> {
-        let endings: Vec<Ending<'_>> = self.0.iter().map(|end| Ending::of(&end.to)).collect();
-        let rows = db
-            .query(&db.queries.outbox.end)
+impl Ends<'_> {
+    /// Binds whose claims they are.
+    fn bind<'q>(&self, query: Query<'q>) -> Query<'q> {
+        query
             .bind(self.0.iter().map(|end| id(end.id)).collect::<Vec<_>>())
             .bind(self.0.iter().map(|end| Uuid::from_bytes(end.owner.0)).collect::<Vec<_>>())
             .bind(self.0.iter().map(|end| end.token.0).collect::<Vec<_>>())
+    }
+
+    /// The numbers of those that were answered.
+    fn numbers(rows: &[PgRow]) -> Result<HashSet<i64>, Failure> {
+        let numbers = rows.iter().map(|row| row.try_get(0));
+        numbers.collect::<Result<_, _>>().map_err(at("to end a delivery"))
+    }
+}
+
+impl Operation for Ends<'_> {
+    type Answer = Vec<Written>;
+
+    /// Looks again where one changed nothing: the message was taken over, or this end was written before.
+    async fn apply(&self, db: &mut Db<'_>) -> Result<Vec<Written>, Failure> {
+        let endings: Vec<Ending<'_>> = self.0.iter().map(|end| Ending::of(&end.to)).collect();
+        let rows = self
+            .bind(db.query(&db.queries.outbox.end))
             .bind(endings.iter().map(|ending| ending.state).collect::<Vec<_>>())
             .bind(endings.iter().map(|ending| ending.asks).collect::<Vec<_>>())
             .bind(endings.iter().map(|ending| ending.delay_ms).collect::<Vec<_>>())
@@ -153,9 +169,17 @@ impl Operation for Ends<'_> {
             .fetch_all(&mut *db.connection)
             .await
             .map_err(at("to end a delivery"))?;
-        let answer =
-            |row: &PgRow| Ok(if row.try_get(0)? { Written::Done } else { Written::Fenced });
-        rows.iter().map(answer).collect::<Result<_, _>>().map_err(at("to end a delivery"))
+        let mut written = Self::numbers(&rows)?;
+        if written.len() < self.0.len() {
+            let rows = self
+                .bind(db.query(&db.queries.outbox.ended_before))
+                .fetch_all(&mut *db.connection)
+                .await
+                .map_err(at("to end a delivery"))?;
+            written.extend(Self::numbers(&rows)?);
+        }
+        let answer = |(_, n)| if written.contains(&n) { Written::Done } else { Written::Fenced };
+        Ok(self.0.iter().zip(1..).map(answer).collect())
     }
 }
 

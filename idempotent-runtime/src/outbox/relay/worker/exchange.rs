@@ -57,7 +57,9 @@ impl Worker {
                 && !self.is_stopping()
                 && self.again_at.is_none() =>
             {
-                Some((self.new_claim(rounded(free)), self.now()))
+                let all = free == self.route.concurrency;
+                let rows_max = if all { free } else { rounded(free) };
+                Some((self.new_claim(rows_max), self.now()))
             }
             None => None,
         }

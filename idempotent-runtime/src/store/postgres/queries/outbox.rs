@@ -6,8 +6,11 @@ use super::{interval, token};
 use crate::protocol::{DeliveryEndTo, MessageState};
 use crate::store::sql::{MESSAGE, Names, list, ms};
 
-/// The table and its indexes. A message costs two row versions, each with an entry in every index that it is in, so
-/// the one for ordering keys and the one for what waits for a person leave out the others.
+/// The table and its indexes. A message costs two more row versions, a claim's and an end's. No index looks at what a
+/// claim or a renewal writes, so that they are HOT updates where their page has room, and it is left some: the
+/// indexes know `stage`, in which pending and sending are one, and `queued_at`, when it became due, which stays while
+/// `due_at` becomes the lease's end. An end has an entry in every index that the message is in, so the one for
+/// ordering keys and the one for what waits for a person leave out the others. Places have no index of their own.
 pub(in super::super) fn tables(names: &Names) -> Vec<String> {
     let outbox = &names.outbox;
     let [due, order, held, execution, done] = ["due", "order", "held", "execution", "done"]
@@ -15,8 +18,8 @@ pub(in super::super) fn tables(names: &Names) -> Vec<String> {
     vec![
         format!(
             "CREATE TABLE IF NOT EXISTS {outbox} (
-  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  id uuid NOT NULL UNIQUE,
+  id uuid PRIMARY KEY,
+  seq bigint GENERATED ALWAYS AS IDENTITY,
   execution uuid NOT NULL,
   namespace text COLLATE \"C\" NOT NULL,
   topic text COLLATE \"C\" NOT NULL,
@@ -24,30 +27,32 @@ pub(in super::super) fn tables(names: &Names) -> Vec<String> {
   headers bytea,
   body bytea NOT NULL,
   state smallint NOT NULL CHECK (state BETWEEN 1 AND 5),
+  stage smallint NOT NULL GENERATED ALWAYS AS (GREATEST(state, 2::smallint)) STORED,
   attempts bigint NOT NULL,
   at_most_once boolean NOT NULL,
   asks boolean NOT NULL,
   owner uuid NOT NULL,
   token bigint NOT NULL,
   due_at timestamptz NOT NULL,
+  queued_at timestamptz NOT NULL,
   last_error text,
   created_at timestamptz NOT NULL,
   done_at timestamptz
-) WITH (autovacuum_vacuum_scale_factor = 0.02)"
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02)"
         ),
         format!(
-            "CREATE INDEX IF NOT EXISTS {due} ON {outbox} (namespace, topic, due_at, seq)
-WHERE state IN (1, 2)"
+            "CREATE INDEX IF NOT EXISTS {due} ON {outbox} (namespace, topic, queued_at, seq)
+WHERE stage = 2"
         ),
         format!(
             "CREATE INDEX IF NOT EXISTS {order} ON {outbox} (namespace, topic, ordering_key, seq)
-WHERE ordering_key IS NOT NULL AND state <> 3"
+WHERE ordering_key IS NOT NULL AND stage <> 3"
         ),
         format!(
-            "CREATE INDEX IF NOT EXISTS {held} ON {outbox} (namespace, topic, seq) WHERE state IN (4, 5)"
+            "CREATE INDEX IF NOT EXISTS {held} ON {outbox} (namespace, topic, seq) WHERE stage IN (4, 5)"
         ),
         format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution)"),
-        format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE state = 3"),
+        format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE stage = 3"),
     ]
 }
 
@@ -95,6 +100,7 @@ pub(in super::super) struct Outbox {
     pub(in super::super) claimed_before: Arc<str>,
     pub(in super::super) renew: Arc<str>,
     pub(in super::super) end: Arc<str>,
+    pub(in super::super) ended_before: Arc<str>,
     pub(in super::super) decide: Arc<str>,
     pub(in super::super) read: Arc<str>,
     pub(in super::super) list: Arc<str>,
@@ -114,35 +120,36 @@ impl Outbox {
             quoted: t.clone(),
             claimed_before: format!(
                 "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = $1 AND m.topic = $2 AND m.state IN (1, 2) AND m.state = 2
+                 WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2 AND m.state = 2
                    AND m.owner = $3"
             )
             .into(),
             renew: renew(t).into(),
             end: end(t).into(),
+            ended_before: ended_before(t).into(),
             decide: decide(t).into(),
             read: format!("SELECT {columns} FROM {t} m WHERE m.id = $1").into(),
             list: format!(
                 "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = $1 AND m.state = $2 AND ($3::text IS NULL OR m.topic = $3)
-                   AND m.seq > $4
+                 WHERE m.namespace = $1 AND m.state = $2 AND m.stage = GREATEST($2, 2::smallint)
+                   AND ($3::text IS NULL OR m.topic = $3) AND m.seq > $4
                  ORDER BY m.seq LIMIT $5"
             )
             .into(),
             count: format!(
                 "SELECT topic, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
                    count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5)
-                 FROM (SELECT topic, state FROM {t} WHERE namespace = $1 AND state IN (1, 2)
-                   UNION ALL SELECT topic, state FROM {t} WHERE namespace = $1 AND state IN (4, 5)) m
+                 FROM (SELECT topic, state FROM {t} WHERE namespace = $1 AND stage = 2
+                   UNION ALL SELECT topic, state FROM {t} WHERE namespace = $1 AND stage IN (4, 5)) m
                  GROUP BY topic ORDER BY topic"
             )
             .into(),
             purge: format!(
                 "WITH l AS MATERIALIZED (
-                   SELECT seq FROM {t}
-                   WHERE state = 3 AND done_at < (SELECT clock_timestamp() - $1 * interval '1 ms')
+                   SELECT id FROM {t}
+                   WHERE stage = 3 AND done_at < (SELECT clock_timestamp() - $1 * interval '1 ms')
                    ORDER BY done_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-                 DELETE FROM {t} WHERE seq = ANY (ARRAY(SELECT seq FROM l))"
+                 DELETE FROM {t} WHERE id = ANY (ARRAY(SELECT id FROM l))"
             )
             .into(),
         }
@@ -187,9 +194,9 @@ pub(in super::super) fn sending(t: &str, channel: &str) -> String {
          locked AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS now FROM lock),
          stored AS (
            INSERT INTO {t} (id, execution, namespace, topic, ordering_key, headers, body, state,
-             attempts, at_most_once, asks, owner, token, due_at, created_at)
+             attempts, at_most_once, asks, owner, token, due_at, queued_at, created_at)
            SELECT m.id, d.id, d.namespace, m.topic, m.ordering_key, m.headers, m.body, 1, 0, false,
-             false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay}, l.now
+             false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay}, l.now + {delay}, l.now
            FROM done d, locked l, sent m WHERE l.n >= 0 ORDER BY m.n),
          told AS MATERIALIZED (SELECT pg_notify('{channel}', d.namespace) FROM done d)",
         delay = interval("m.delay_ms"),
@@ -203,14 +210,14 @@ fn claim(t: &str, rows_max: u32) -> String {
     let review = format!("({asks} AND NOT $6)");
     format!(
         "WITH l AS MATERIALIZED (
-           SELECT m.seq FROM {t} m
-           WHERE m.namespace = $1 AND m.topic = $2 AND m.state IN (1, 2)
-             AND m.due_at <= (SELECT clock_timestamp())
+           SELECT m.id FROM {t} m
+           WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2
+             AND m.queued_at <= (SELECT clock_timestamp()) AND m.due_at <= (SELECT clock_timestamp())
              AND (m.state = 1 OR m.due_at < (SELECT clock_timestamp()))
              AND (m.ordering_key IS NULL OR NOT EXISTS (
                SELECT FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
-                 AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
-           ORDER BY m.due_at, m.seq LIMIT {rows_max} FOR NO KEY UPDATE OF m SKIP LOCKED),
+                 AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.stage <> 3))
+           ORDER BY m.queued_at, m.seq LIMIT {rows_max} FOR NO KEY UPDATE OF m SKIP LOCKED),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)
          UPDATE {t} m SET
            state = CASE WHEN {review} THEN 5 ELSE 2 END,
@@ -221,77 +228,77 @@ fn claim(t: &str, rows_max: u32) -> String {
            token = CASE WHEN {review} THEN m.token ELSE GREATEST(m.token + 1, {now}) END,
            due_at = CASE WHEN {review} THEN m.due_at ELSE n.now + $4 * interval '1 ms' END,
            last_error = CASE WHEN {review} AND m.state = 2 THEN $7 ELSE m.last_error END
-         FROM n WHERE m.seq = ANY (ARRAY(SELECT seq FROM l))
+         FROM n WHERE m.id = ANY (ARRAY(SELECT id FROM l))
          RETURNING {columns}",
         now = token("n.now"),
         columns = list("m", MESSAGE),
     )
 }
 
-/// `l`, the requests `k` of one that still holds its message, in the order of the messages' ids, and `n`, the time
-/// behind the locks.
-fn locked(t: &str) -> String {
-    format!(
-        "l AS MATERIALIZED (
-           SELECT k.*, m.seq, m.state AS was
-           FROM (SELECT * FROM k ORDER BY id) k CROSS JOIN LATERAL (
-             SELECT seq, owner, token, state FROM {t} m WHERE m.id = k.id
-             LIMIT 1 FOR NO KEY UPDATE) m
-           WHERE m.owner = k.owner AND m.token = k.token),
-         now AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)"
-    )
-}
-
+/// Renews leases. The rows are locked one after the other, in the order of their ids; `n` is the time behind the locks.
 fn renew(t: &str) -> String {
     format!(
         "WITH k AS MATERIALIZED (
            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[])
              WITH ORDINALITY AS k (id, owner, token, lease_ms, n)),
-         {locked},
+         l AS MATERIALIZED (
+           SELECT k.* FROM (SELECT * FROM k ORDER BY id) k CROSS JOIN LATERAL (
+             SELECT owner, token, state FROM {t} m WHERE m.id = k.id LIMIT 1 FOR NO KEY UPDATE) m
+           WHERE m.owner = k.owner AND m.token = k.token AND m.state = 2),
+         now AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l),
          u AS (
            UPDATE {t} m SET due_at = now.now + {lease} FROM l, now
-           WHERE m.seq = l.seq AND m.owner = l.owner AND m.token = l.token AND m.state = 2)
-         SELECT l.n IS NOT NULL FROM k LEFT JOIN l ON l.n = k.n AND l.was = 2 ORDER BY k.n",
-        locked = locked(t),
+           WHERE m.id = l.id AND m.owner = l.owner AND m.token = l.token AND m.state = 2)
+         SELECT l.n IS NOT NULL FROM k LEFT JOIN l ON l.n = k.n ORDER BY k.n",
         lease = interval("l.lease_ms"),
     )
 }
 
-/// Ends deliveries. A message that still has this owner and token was ended by this very relay before, if it is not
-/// sending any more.
+/// Ends deliveries, and answers the numbers of those that it did. It waits for nobody but an end or a renewal of the same
+/// claim and a person: what another relay took over is not this owner's in any snapshot that is new enough to wait.
 fn end(t: &str) -> String {
     format!(
-        "WITH k AS MATERIALIZED (
+        "UPDATE {t} m SET state = k.state,
+           attempts = m.attempts - (k.state = 1 AND k.asks IS NULL AND m.attempts > 0)::int,
+           asks = coalesce(k.asks, m.asks),
+           due_at = CASE WHEN k.state = 1 THEN clock_timestamp() + {delay} ELSE m.due_at END,
+           queued_at = CASE WHEN k.state = 1 THEN clock_timestamp() + {delay} ELSE m.queued_at END,
+           last_error = coalesce(k.error, m.last_error),
+           done_at = CASE WHEN k.state = 3 THEN clock_timestamp() END
+         FROM (
            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::boolean[],
-             $6::bigint[], $7::text[]) WITH ORDINALITY AS k (id, owner, token, state, asks, delay_ms, error, n)),
-         {locked},
-         u AS (
-           UPDATE {t} m SET state = l.state,
-             attempts = m.attempts - (l.state = 1 AND l.asks IS NULL AND m.attempts > 0)::int,
-             asks = coalesce(l.asks, m.asks),
-             due_at = CASE WHEN l.state = 1 THEN now.now + {delay} ELSE m.due_at END,
-             last_error = coalesce(l.error, m.last_error),
-             done_at = CASE WHEN l.state = 3 THEN now.now END
-           FROM l, now
-           WHERE m.seq = l.seq AND m.owner = l.owner AND m.token = l.token
-             AND (m.state = 2 OR m.state = 5 AND l.state = 3))
-         SELECT l.n IS NOT NULL FROM k LEFT JOIN l ON l.n = k.n ORDER BY k.n",
-        locked = locked(t),
-        delay = interval("l.delay_ms"),
+             $6::bigint[], $7::text[]) WITH ORDINALITY AS k (id, owner, token, state, asks, delay_ms, error, n)
+           ORDER BY id) k
+         WHERE m.id = k.id AND m.owner = k.owner AND m.token = k.token
+           AND (m.state = 2 OR m.state = 5 AND k.state = 3)
+         RETURNING k.n",
+        delay = interval("k.delay_ms"),
+    )
+}
+
+/// The numbers of those that are still the newest claim of their message. If [`end`] changed nothing, it was ended
+/// before.
+fn ended_before(t: &str) -> String {
+    format!(
+        "SELECT k.n FROM unnest($1::uuid[], $2::uuid[], $3::bigint[])
+           WITH ORDINALITY AS k (id, owner, token, n)
+         CROSS JOIN LATERAL (
+           SELECT id FROM {t} m WHERE m.id = k.id AND m.owner = k.owner AND m.token = k.token LIMIT 1) m"
     )
 }
 
 fn decide(t: &str) -> String {
     format!(
-        "WITH l AS MATERIALIZED (SELECT seq FROM {t} WHERE id = $1 AND token = $2 FOR NO KEY UPDATE),
-         n AS MATERIALIZED (SELECT seq, clock_timestamp() AS now FROM l)
+        "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $1 AND token = $2 FOR NO KEY UPDATE),
+         n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
          UPDATE {t} m SET state = CASE WHEN $3 THEN 1 ELSE 3 END, token = GREATEST(m.token + 1, {}),
            asks = false, last_error = $4,
            attempts = CASE WHEN $3 THEN 0 ELSE m.attempts END,
            at_most_once = m.at_most_once AND NOT $3,
            due_at = CASE WHEN $3 THEN n.now ELSE m.due_at END,
+           queued_at = CASE WHEN $3 THEN n.now ELSE m.queued_at END,
            done_at = CASE WHEN NOT $3 THEN n.now END
-         FROM n WHERE m.seq = n.seq AND m.token = $2 AND m.state IN (4, 5)",
+         FROM n WHERE m.id = n.id AND m.token = $2 AND m.state IN (4, 5)",
         token("n.now")
     )
 }
