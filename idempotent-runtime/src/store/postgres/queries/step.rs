@@ -106,7 +106,7 @@ fn start(t: &str, s: &str) -> String {
 fn record_new(t: &str, s: &str) -> String {
     format!(
         "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $1 AND {GUARD} FOR NO KEY UPDATE)
-         INSERT INTO {s} (id, step, part, class, reconciles, state, generation, version, owner,
+         INSERT INTO {s} AS s (id, step, part, class, reconciles, state, generation, version, owner,
            started_at, alive_until, value, done_at)
          SELECT l.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, n.now
          FROM l CROSS JOIN LATERAL (SELECT clock_timestamp() AS now OFFSET 0) n
