@@ -30,7 +30,7 @@ pub use statement::{Parameter, Statement};
 #[doc(hidden)]
 pub use transaction::database;
 pub(crate) use transaction::gave_way;
-pub(crate) use transaction::{Closed, close};
+pub(crate) use transaction::{NotCommitted, close};
 pub use transaction::{Transaction, TransactionConnection, TransactionError};
 
 use crate::protocol::{

@@ -157,6 +157,12 @@ impl This {
         self.execution.stop(Halt::Failed(error)).await
     }
 
+    /// Stops the body: the next attempt goes on with the step as its class says.
+    pub(super) async fn too_long<T>(&self, timeout: Duration) -> T {
+        let step = self.name.step.clone();
+        self.fail(Error::StepTimeout { step, timeout }).await
+    }
+
     /// Stops the body, because nobody can know what happened.
     pub(super) async fn review<T>(&self, what: &str) -> T {
         let StepName { step, part } = &self.name;

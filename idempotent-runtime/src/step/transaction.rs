@@ -2,7 +2,6 @@
 
 use std::any::type_name;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,10 +12,8 @@ use super::run::{Next, This};
 use crate::error::Error;
 use crate::execution::{Execution, Running, Visit};
 use crate::outcome::encode;
-use crate::protocol::{Step, StepFound, StepName, StepRecorded, StoredResult, Written};
-use crate::store::{
-    Closed, StoreError, Transaction, TransactionConnection, TransactionError, close,
-};
+use crate::protocol::{Micros, StepFound, StepName, StepRecorded, StoredResult};
+use crate::store::{NotCommitted, Transaction, TransactionConnection, TransactionError, close};
 
 /// Runs a step in a transaction of its own.
 pub(super) async fn run<X, T, E, F>(step: StepBuilder, body: F) -> Result<T, E>
@@ -122,43 +119,33 @@ impl This {
         let closing = async move {
             // The execution does not end before this has.
             let _running = running;
-            let recorded = transaction.record(&record).await;
-            let done_at = match recorded {
-                Ok(StepRecorded::Done { done_at }) => Some(done_at),
-                Ok(StepRecorded::Fenced) | Err(_) => None,
-            };
-            let written = recorded.map(|it| match it {
-                StepRecorded::Done { .. } => Written::Done,
-                StepRecorded::Fenced => Written::Fenced,
+            let recorded = transaction.record(&record).await.map(|it| match it {
+                StepRecorded::Done { done_at } => Some(done_at),
+                StepRecorded::Fenced => None,
             });
-            let closed = match close(transaction, written).await {
-                Closed::Unknown(error) => is_recorded(&execution, &record.name, error).await,
-                closed @ (Closed::Committed | Closed::Fenced | Closed::Failed(_)) => closed,
+            let done_at = match close(transaction, recorded).await {
+                Err(NotCommitted::Unknown(error)) => {
+                    recorded_at(&execution, &record.name).await.ok_or(NotCommitted::Unknown(error))
+                }
+                closed => closed,
             };
-            match (closed, done_at) {
-                (Closed::Committed, Some(done_at)) => Ok(sent.landed(&record, done_at)),
-                (closed, _) => Err(closed),
-            }
+            done_at.map(|done_at| sent.landed(&record, done_at))
         };
-        let closed = match self.execution.runtime().in_own_task(closing).await {
+        match self.execution.runtime().in_own_task(closing).await {
             Ok(Ok(turn)) => {
                 turn.come().await;
-                return value;
+                value
             }
-            Ok(Err(closed)) => closed,
-            Err(error) => return self.fail(error).await,
-        };
-        match closed {
-            Closed::Committed => unreachable!("a record that was not written was committed"),
-            Closed::Fenced => self.fail(Error::LeaseLost).await,
-            Closed::Unknown(source) => self.fail(Error::Unrecorded { source }).await,
-            Closed::Failed(TransactionError::Broken { reason }) => {
+            Ok(Err(NotCommitted::Fenced)) => self.fail(Error::LeaseLost).await,
+            Ok(Err(NotCommitted::Unknown(source))) => self.fail(Error::Unrecorded { source }).await,
+            Ok(Err(NotCommitted::Failed(TransactionError::Broken { reason }))) => {
                 self.review(&format!("ran in a transaction that is not the one begun: {reason}"))
                     .await
             }
-            Closed::Failed(TransactionError::GaveWay(source) | TransactionError::Store(source)) => {
-                self.fail(Error::RolledBack { source }).await
-            }
+            Ok(Err(NotCommitted::Failed(
+                TransactionError::GaveWay(source) | TransactionError::Store(source),
+            ))) => self.fail(Error::RolledBack { source }).await,
+            Err(error) => self.fail(error).await,
         }
     }
 
@@ -167,21 +154,11 @@ impl This {
         // Where that fails, the transaction is dropped, and its connection is closed.
         let _ = self.execution.runtime().in_own_task(rolled_back).await;
     }
-
-    /// Stops the body: the next attempt goes on with the step as its class says.
-    pub(super) async fn too_long<T>(&self, timeout: Duration) -> T {
-        let step = self.name.step.clone();
-        self.fail(Error::StepTimeout { step, timeout }).await
-    }
 }
 
-/// What became of a commit without an answer, as the journal knows it.
-async fn is_recorded(execution: &Execution, name: &StepName, lost: StoreError) -> Closed {
-    let (runtime, id) = (execution.runtime(), execution.id());
-    let journal = runtime.store().journals(&[id]).await;
-    let recorded = |steps: &[Step]| steps.iter().any(|it| it.name == *name && it.is_recorded());
-    match journal.as_deref() {
-        Ok([steps]) if recorded(steps) => Closed::Committed,
-        Ok(_) | Err(_) => Closed::Unknown(lost),
-    }
+/// When a step was recorded whose commit had no answer, if the journal has it.
+async fn recorded_at(execution: &Execution, name: &StepName) -> Option<Micros> {
+    let journal = execution.runtime().store().journals(&[execution.id()]).await.ok()?;
+    let mut steps = journal.into_iter().flatten();
+    steps.find(|step| step.name == *name && step.is_recorded())?.done_at
 }

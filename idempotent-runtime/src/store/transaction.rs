@@ -136,9 +136,8 @@ fn sqlstate(_: &(dyn StdError + 'static)) -> Option<bool> {
     None
 }
 
-/// How a transaction ended whose last write was answered.
-pub(crate) enum Closed {
-    Committed,
+/// Why a transaction whose last write was answered is not known to be committed.
+pub(crate) enum NotCommitted {
     Fenced,
     /// A commit was sent, and no answer came. Whoever writes to the execution next waits until it has come through
     /// or not.
@@ -146,26 +145,27 @@ pub(crate) enum Closed {
     Failed(TransactionError),
 }
 
-/// Commits what the last write, answered with `written`, let pass; else rolls back.
-pub(crate) async fn close(
+/// Commits what the last write let pass, and returns what that was answered with; else, where it was fenced (`None`) or
+/// failed, rolls back.
+pub(crate) async fn close<W>(
     transaction: Box<dyn Transaction>,
-    written: Result<Written, TransactionError>,
-) -> Closed {
-    let closed = match written {
-        Ok(Written::Done) => {
+    written: Result<Option<W>, TransactionError>,
+) -> Result<W, NotCommitted> {
+    let refused = match written {
+        Ok(Some(written)) => {
             return match transaction.commit().await {
-                Ok(()) => Closed::Committed,
+                Ok(()) => Ok(written),
                 Err(TransactionError::Store(error))
                     if error.kind() == StoreErrorKind::Unavailable =>
                 {
-                    Closed::Unknown(error)
+                    Err(NotCommitted::Unknown(error))
                 }
-                Err(error) => Closed::Failed(error),
+                Err(error) => Err(NotCommitted::Failed(error)),
             };
         }
-        Ok(Written::Fenced) => Closed::Fenced,
-        Err(error) => Closed::Failed(error),
+        Ok(None) => NotCommitted::Fenced,
+        Err(error) => NotCommitted::Failed(error),
     };
     transaction.rollback().await;
-    closed
+    Err(refused)
 }

@@ -12,8 +12,10 @@ use crate::error::Error;
 use crate::execute::body::{Ended, supervise};
 use crate::execution::Execution;
 use crate::outcome::Verdict;
-use crate::protocol::Completion;
-use crate::store::{Closed, StoreError, StoreErrorKind, Transaction, TransactionError, close};
+use crate::protocol::{Completion, Written};
+use crate::store::{
+    NotCommitted, StoreError, StoreErrorKind, Transaction, TransactionError, close,
+};
 
 /// How a round ended.
 pub(super) enum Round<R> {
@@ -144,15 +146,15 @@ impl<R: Send + 'static> Driving<'_, R> {
         let request = completion.clone();
         let closing = async move {
             let written = transaction.complete(&request).await;
-            close(transaction, written).await
+            close(transaction, written.map(|it| (it == Written::Done).then_some(()))).await
         };
         match self.claim.runtime().in_own_task(closing).await {
-            Ok(Closed::Committed) => Round::Committed(outcome, completion),
-            Ok(Closed::Fenced) => Round::Fenced(outcome, completion),
-            Ok(Closed::Unknown(error)) | Err(Error::Store { source: error }) => {
+            Ok(Ok(())) => Round::Committed(outcome, completion),
+            Ok(Err(NotCommitted::Fenced)) => Round::Fenced(outcome, completion),
+            Ok(Err(NotCommitted::Unknown(error))) | Err(Error::Store { source: error }) => {
                 Round::Unknown(outcome, completion, error)
             }
-            Ok(Closed::Failed(error)) => match error {
+            Ok(Err(NotCommitted::Failed(error))) => match error {
                 TransactionError::Broken { reason } => Round::Broken(reason),
                 TransactionError::GaveWay(error) => Round::GaveWay(error),
                 TransactionError::Store(error) if error.is_transient() => Round::GaveWay(error),
