@@ -151,6 +151,11 @@ pub(super) async fn supervise<R>(body: impl Future<Output = R>, execution: &Exec
     }
 }
 
+/// How an attempt ended whose outcome is stored.
+pub(super) fn stored_as(failed: bool) -> &'static str {
+    if failed { "failed" } else { "completed" }
+}
+
 /// A warning from half of `max_runtime` on, so that nobody has to set it by gut feeling.
 pub(super) fn warn_if_slow(attempt: &Attempt, ran: std::time::Duration) {
     let max_runtime_ms = attempt.limits.max_runtime_ms;
@@ -224,18 +229,14 @@ impl<R> Settling<'_, R> {
                     false => self.execution.outbox().take(attempt.id, attempt.generation),
                 };
                 let result = &finished.result;
-                let another = Elsewhere::of_another(&self.execution, self.codec, failed, result);
-                if let Some(elsewhere) = another {
-                    let result = result.clone();
-                    return match complete(self.claim, finished, messages, false).await {
-                        Ok(Written::Done) => elsewhere.tell(outcome, failed, &result).await,
-                        Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),
-                        Err(error) => ("unrecorded", Driven::Refused(error)),
-                    };
-                }
-                match complete(self.claim, finished, messages, true).await {
-                    Ok(Written::Done) if failed => ("failed", Driven::Stored(outcome)),
-                    Ok(Written::Done) => ("completed", Driven::Stored(outcome)),
+                let another = Elsewhere::of_another(&self.execution, self.codec, failed, result)
+                    .map(|elsewhere| (elsewhere, result.clone()));
+                let written = complete(self.claim, finished, messages, another.is_none()).await;
+                match written {
+                    Ok(Written::Done) => match another {
+                        Some((elsewhere, result)) => elsewhere.tell(outcome, failed, &result).await,
+                        None => (stored_as(failed), Driven::Stored(outcome)),
+                    },
                     Ok(Written::Fenced) => ("fenced", Driven::Refused(Error::LeaseLost)),
                     Err(error) => ("unrecorded", Driven::Refused(error)),
                 }

@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::body::Driven;
+use super::body::{Driven, stored_as};
 use crate::claim::while_held;
 use crate::error::Error;
 use crate::execution::Execution;
@@ -91,10 +91,9 @@ impl<'a, R> Elsewhere<'a, R> {
         failed: bool,
         result: &StoredResult,
     ) -> (&'static str, Driven<R>) {
-        let ended_as = if failed { "failed" } else { "completed" };
         match self.committed().await {
             Ok(Some((was_failure, stored))) if was_failure == failed && stored == *result => {
-                (ended_as, Driven::Stored(outcome))
+                (stored_as(failed), Driven::Stored(outcome))
             }
             Ok(Some((was_failure, stored))) => ("completed", self.replayed(was_failure, &stored)),
             Ok(None) => ("fenced", Driven::Refused(Error::LeaseLost)),
