@@ -237,8 +237,7 @@ impl Execution {
             );
             return Err(Error::Unsupported { reason });
         }
-        let has_ended = self.inner.ended.load(Ordering::SeqCst);
-        if self.may_have_completed() && !has_ended && self.runtime().is(runtime) {
+        if self.may_have_completed() && !self.has_ended() && self.runtime().is(runtime) {
             let reason = format!(
                 "{what} comes behind the completion of `{}`, which its body asked for; that is the last that a \
                  body does",

@@ -150,10 +150,8 @@ pub fn classify<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     body: impl AsRef<[u8]>,
 ) -> ProviderAnswer {
-    let replayed =
-        header("idempotent-replayed").is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
-    let transient =
-        header("transient-error").is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
+    let is_true = |name| header(name).is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
+    let (replayed, transient) = (is_true("idempotent-replayed"), is_true("transient-error"));
     let retry_after = retry_after(&header);
     let said = || about_the_key(body.as_ref(), header("link"));
     let later = ProviderAnswer::Later { retry_after };
