@@ -96,7 +96,8 @@ pub(in super::super) struct Outbox {
     /// Where a commit of messages is told.
     pub(in super::super) channel: String,
     pub(in super::super) complete: Arc<str>,
-    quoted: String,
+    /// What stands before and behind the most rows of a claim.
+    claim: [String; 2],
     pub(in super::super) claimed_before: Arc<str>,
     pub(in super::super) renew: Arc<str>,
     pub(in super::super) end: Arc<str>,
@@ -117,7 +118,7 @@ impl Outbox {
             table: t.replace('"', ""),
             complete: complete(&names.execution, t, &channel).into(),
             channel,
-            quoted: t.clone(),
+            claim: claim(t),
             claimed_before: format!(
                 "SELECT {columns} FROM {t} m
                  WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2 AND m.state = 2
@@ -160,7 +161,8 @@ impl Outbox {
     /// Claims up to this many rows. The number stands in the statement: a plan that is kept for whatever number comes
     /// assumes a tenth of the table, so the server would plan each claim anew.
     pub(in super::super) fn claim(&self, rows_max: u32) -> Arc<str> {
-        claim(&self.quoted, rows_max).into()
+        let [before, behind] = &self.claim;
+        format!("{before}{rows_max}{behind}").into()
     }
 }
 
@@ -205,10 +207,12 @@ pub(in super::super) fn sending(t: &str, channel: &str) -> String {
 
 /// Claims what is due or lapsed. A row that another relay has locked is passed over; one that it has claimed
 /// meanwhile is looked at again, and is not due any more.
-fn claim(t: &str, rows_max: u32) -> String {
+///
+/// In two parts, between which the most rows stand.
+fn claim(t: &str) -> [String; 2] {
     let asks = "(m.asks OR m.state = 2 AND (m.at_most_once OR $5))";
     let review = format!("({asks} AND NOT $6)");
-    format!(
+    let before = format!(
         "WITH l AS MATERIALIZED (
            SELECT m.id FROM {t} m
            WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2
@@ -217,7 +221,10 @@ fn claim(t: &str, rows_max: u32) -> String {
              AND (m.ordering_key IS NULL OR NOT EXISTS (
                SELECT FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
                  AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.stage <> 3))
-           ORDER BY m.queued_at, m.seq LIMIT {rows_max} FOR NO KEY UPDATE OF m SKIP LOCKED),
+           ORDER BY m.queued_at, m.seq LIMIT "
+    );
+    let behind = format!(
+        " FOR NO KEY UPDATE OF m SKIP LOCKED),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)
          UPDATE {t} m SET
            state = CASE WHEN {review} THEN 5 ELSE 2 END,
@@ -232,7 +239,8 @@ fn claim(t: &str, rows_max: u32) -> String {
          RETURNING {columns}",
         now = token("n.now"),
         columns = list("m", MESSAGE),
-    )
+    );
+    [before, behind]
 }
 
 /// Renews leases. The rows are locked one after the other, in the order of their ids; `n` is the time behind the locks.
