@@ -62,6 +62,16 @@ fn old(s: &str, step: &str, part: &str) -> String {
     )
 }
 
+/// `c`: the execution's row has one open step less, if the one that `w` wrote was open.
+fn closed(t: &str) -> String {
+    format!(
+        "c AS (
+           UPDATE {t} e SET open_steps = GREATEST(e.open_steps - 1, 0),
+             blind_steps = GREATEST(e.blind_steps - old.is_blind, 0)
+           FROM w, old WHERE e.id = w.id AND old.is_open = 1)"
+    )
+}
+
 const GUARD: &str = "owner = $2 AND token = $3 AND state = 1";
 /// That nothing which the counters depend on has changed since the statement began.
 const UNCHANGED: &str = "EXISTS (SELECT FROM old
@@ -130,13 +140,11 @@ fn record(t: &str, s: &str) -> String {
              value = excluded.value, done_at = excluded.done_at
            WHERE s.state <> 2 AND {UNCHANGED}
            RETURNING id, done_at),
-         c AS (
-           UPDATE {t} e SET open_steps = GREATEST(e.open_steps - 1, 0),
-             blind_steps = GREATEST(e.blind_steps - old.is_blind, 0)
-           FROM w, old WHERE e.id = w.id AND old.is_open = 1)
+         {closed}
          SELECT done_at FROM w",
         locked = locked(t, GUARD),
         old = old(s, "$4", "$5"),
+        closed = closed(t),
     )
 }
 
@@ -150,13 +158,11 @@ fn clear(t: &str, s: &str) -> String {
            WHERE s.id = n.id AND s.step = $4 AND s.part = $5
              AND s.state = 1 AND s.owner = $2 AND s.generation = $6 AND {UNCHANGED}
            RETURNING s.id, n.now),
-         c AS (
-           UPDATE {t} e SET open_steps = GREATEST(e.open_steps - 1, 0),
-             blind_steps = GREATEST(e.blind_steps - old.is_blind, 0)
-           FROM w, old WHERE e.id = w.id)
+         {closed}
          SELECT now AS done_at FROM w",
         locked = locked(t, GUARD),
         old = old(s, "$4", "$5"),
+        closed = closed(t),
     )
 }
 
