@@ -1,8 +1,8 @@
 //! What is asked of a store, and what it answers.
 
 use super::{
-    ExecutionId, Identity, Limits, Message, Micros, Owner, Step, StepName, StoredResult, Token,
-    claim::Seen,
+    ExecutionId, Identity, Limits, Message, Micros, Owner, State, Step, StepName, StoredResult,
+    Token, claim::Seen,
 };
 
 /// A claim: become the owner of an execution that is not there yet, or read the one that is.
@@ -133,6 +133,12 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// The state that the execution is in then.
+    #[must_use]
+    pub fn state(&self) -> State {
+        if self.failed { State::Failed } else { State::Completed }
+    }
+
     /// The messages to write: none with a terminal error.
     #[must_use]
     pub fn sent(&self) -> &[Message] {

@@ -170,7 +170,7 @@ pub fn complete(
         return (None, Written::Fenced);
     }
     let next = Record {
-        state: if request.failed { State::Failed } else { State::Completed },
+        state: request.state(),
         result: Some(request.result.clone()),
         reason: None,
         done_at: Some(now),

@@ -21,6 +21,6 @@ pub(in crate::store) use numbers::ms_between;
 pub(in crate::store) use numbers::{MS_MAX, jittered, ms, number, rows};
 pub(crate) use options::ConnectOptions;
 pub use pool::TransactionPool;
-pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record};
+pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record, result};
 pub(in crate::store) use schema::{Migration, Stored, check_columns, judge};
 pub(in crate::store) use step::step;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use uuid::Uuid;
 
 use super::queries::outbox::{channel, sending};
-use crate::protocol::{Completion, State, StoredResult};
+use crate::protocol::Completion;
 use crate::store::sql::{self, Names, ms};
 use crate::store::{Parameter, Statement, StoreError};
 
@@ -13,14 +13,13 @@ use crate::store::{Parameter, Statement, StoreError};
 /// drivers that count those.
 pub(super) fn statement(completion: &Completion, names: &Names) -> Result<Statement, StoreError> {
     let mut parameters = outcome(completion);
-    let state = if completion.failed { State::Failed } else { State::Completed };
     let update = format!(
         "UPDATE {} SET state = {}, result = $4::bytea,
            result_format = CASE WHEN $4::bytea IS NULL THEN 0 ELSE 1 END, reason = $5::text,
            done_at = clock_timestamp()
          WHERE id = $1::text::uuid AND owner = $2::text::uuid AND token = $3::bigint AND state = 1",
         names.execution,
-        state.stored()
+        completion.state().stored()
     );
     if completion.sent().is_empty() {
         return Ok(Statement::new(format!("{update} RETURNING true AS done"), parameters));
@@ -38,16 +37,13 @@ pub(super) fn statement(completion: &Completion, names: &Names) -> Result<Statem
 
 /// The parameters `$1` to `$5`: whose execution, and its outcome.
 fn outcome(completion: &Completion) -> Vec<Parameter> {
-    let (json, reason) = match &completion.result {
-        StoredResult::Json(json) => (Some(json.clone()), None),
-        StoredResult::Absent { reason } => (None, Some(reason.clone())),
-    };
+    let (json, _, reason) = sql::result(&completion.result);
     vec![
         uuid(completion.id.0),
         uuid(completion.owner.0),
         Parameter::Integer(completion.token.0),
-        Parameter::Bytes(json),
-        Parameter::Text(reason),
+        Parameter::Bytes(json.map(<[u8]>::to_vec)),
+        Parameter::Text(reason.map(str::to_owned)),
     ]
 }
 

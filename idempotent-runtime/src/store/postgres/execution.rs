@@ -11,8 +11,8 @@ use super::runner::{Db, Operation, Query};
 use super::step::{Journals, joined_journal};
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_BLIND, REASON_CRASHES,
-    Release, ReleaseTo, Renewal, Renewed, ResultFormat, Seen, State, Step, StoredResult, TakeOver,
-    TakenOver, Target, Token, Written,
+    Release, ReleaseTo, Renewal, Renewed, Seen, State, Step, TakeOver, TakenOver, Target, Token,
+    Written,
 };
 use crate::store::sql::{self, ms, number};
 use crate::store::{Execution, StoreError, StoreErrorKind};
@@ -223,16 +223,12 @@ impl Operation for Renewals<'_> {
 
 /// Stores an outcome and its messages, if the attempt still owns the execution.
 pub(super) async fn complete(db: &mut Db<'_>, completion: &Completion) -> Result<bool, Failure> {
-    let (json, format, reason) = match &completion.result {
-        StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
-        StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
-    };
-    let state = if completion.failed { State::Failed } else { State::Completed };
+    let (json, format, reason) = sql::result(&completion.result);
     let sends = !completion.sent().is_empty();
     let statement = if sends { &db.queries.outbox.complete } else { &db.queries.complete };
     let query = db
         .query(statement)
-        .bind(stored(state))
+        .bind(stored(completion.state()))
         .bind(json)
         .bind(i16::from(format.stored()))
         .bind(reason)

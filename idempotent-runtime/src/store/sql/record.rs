@@ -137,6 +137,16 @@ impl<'a, F: Fields> Reader<'a, F> {
     }
 }
 
+/// What is stored of a finished execution's result: the JSON, its format, and the reason where there is none.
+pub(in crate::store) fn result(
+    result: &StoredResult,
+) -> (Option<&[u8]>, ResultFormat, Option<&str>) {
+    match result {
+        StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
+        StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
+    }
+}
+
 /// Reads the columns of [`RECORD`](super::RECORD).
 pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Record, StoreError> {
     let mut row = Reader::new(fields, table, None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::queries::Queries;
-use crate::protocol::{Completion, Message, Micros, ResultFormat, State, StoredResult};
+use crate::protocol::{Completion, Message, Micros};
 use crate::store::sql::{self, ms};
 use crate::store::{Parameter, Statement, StoreError};
 
@@ -43,17 +43,13 @@ fn send(
 }
 
 fn complete(completion: &Completion, queries: &Queries, now: Micros) -> Statement {
-    let (json, format, reason) = match &completion.result {
-        StoredResult::Json(json) => (Some(json.clone()), ResultFormat::Json, None),
-        StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason.clone())),
-    };
-    let state = if completion.failed { State::Failed } else { State::Completed };
+    let (json, format, reason) = sql::result(&completion.result);
     let parameters = vec![
         Parameter::Integer(now.0),
-        Parameter::Integer(state.stored().into()),
-        Parameter::Bytes(json),
+        Parameter::Integer(completion.state().stored().into()),
+        Parameter::Bytes(json.map(<[u8]>::to_vec)),
         Parameter::Integer(format.stored().into()),
-        Parameter::Text(reason),
+        Parameter::Text(reason.map(str::to_owned)),
         Parameter::bytes(completion.id.0),
         Parameter::bytes(completion.owner.0),
         Parameter::Integer(completion.token.0),

@@ -11,8 +11,8 @@ use super::runner::{Db, Operation};
 use super::step::journal;
 use crate::protocol::{
     Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_BLIND, REASON_CRASHES,
-    Record, Release, ReleaseTo, Renewal, Renewed, ResultFormat, Seen, State, StoredResult,
-    TakeOver, TakenOver, Target, Token, Written,
+    Record, Release, ReleaseTo, Renewal, Renewed, Seen, State, TakeOver, TakenOver, Target, Token,
+    Written,
 };
 use crate::store::sql::{self, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
@@ -242,14 +242,10 @@ impl Item for Renewal {
 
 /// Stores an outcome and its messages, if the attempt still owns the execution.
 pub(super) async fn complete(db: &mut Db<'_>, completion: &Completion) -> Result<bool, StoreError> {
-    let (json, format, reason) = match &completion.result {
-        StoredResult::Json(json) => (Some(json), ResultFormat::Json, None),
-        StoredResult::Absent { reason } => (None, ResultFormat::Absent, Some(reason)),
-    };
-    let state = if completion.failed { State::Failed } else { State::Completed };
+    let (json, format, reason) = sql::result(&completion.result);
     let query = sqlx::query(Queries::sql(&db.queries.complete))
         .bind(db.now().0)
-        .bind(state.stored())
+        .bind(completion.state().stored())
         .bind(json)
         .bind(format.stored())
         .bind(reason)
