@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use idempotent_conformance::PostgresServer;
+use tokio::task::JoinSet;
 
 use crate::machine;
 use crate::rounds::{Comparison, Took};
@@ -34,6 +35,19 @@ struct Shape {
     workers: u32,
     /// The most messages that one of them claims at once.
     batch: u32,
+}
+
+/// Has so many loops as there are workers deliver what is due. How many messages they did.
+async fn in_all_workers<F>(shape: Shape, mut run: impl FnMut() -> F) -> u64
+where
+    F: Future<Output = Result<u64, sqlx::Error>> + Send + 'static,
+{
+    let mut workers = JoinSet::new();
+    for _ in 0..shape.workers {
+        workers.spawn(run());
+    }
+    let delivered = workers.join_all().await.into_iter().sum::<Result<u64, _>>();
+    delivered.expect("the database answers")
 }
 
 /// Names of the cases.

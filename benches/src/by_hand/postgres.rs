@@ -13,13 +13,14 @@ pub(crate) struct ByHand {
     pub(crate) does: Does,
 }
 
+/// A pool on the server.
+pub(crate) async fn pool(url: &str, size: u32) -> Result<PgPool, sqlx::Error> {
+    PgPoolOptions::new().max_connections(size).test_before_acquire(false).connect(url).await
+}
+
 /// A pool on the server, with the table.
 pub(crate) async fn open(url: &str, pool_size: u32) -> Result<PgPool, sqlx::Error> {
-    let pool = PgPoolOptions::new()
-        .max_connections(pool_size)
-        .test_before_acquire(false)
-        .connect(url)
-        .await?;
+    let pool = pool(url, pool_size).await?;
     let table = "CREATE TABLE IF NOT EXISTS handled (
         key text PRIMARY KEY, status text NOT NULL, result bytea,
         created_at timestamptz NOT NULL DEFAULT now(), updated_at timestamptz NOT NULL DEFAULT now())";

@@ -16,8 +16,8 @@ pub(crate) struct ByHand {
     pub(crate) does: Does,
 }
 
-/// A pool on the file, with the table; as durable as ours.
-pub(crate) async fn open(file: &Path, pool_size: u32) -> Result<SqlitePool, sqlx::Error> {
+/// A pool on the file; as durable as ours.
+pub(crate) async fn pool(file: &Path, size: u32) -> Result<SqlitePool, sqlx::Error> {
     let options = SqliteConnectOptions::new()
         .filename(file)
         .create_if_missing(true)
@@ -25,11 +25,16 @@ pub(crate) async fn open(file: &Path, pool_size: u32) -> Result<SqlitePool, sqlx
         .synchronous(SqliteSynchronous::Full)
         // The default of 5 s runs out under 64 callers, who would then see errors.
         .busy_timeout(Duration::from_secs(60));
-    let pool = SqlitePoolOptions::new()
-        .max_connections(pool_size)
+    SqlitePoolOptions::new()
+        .max_connections(size)
         .test_before_acquire(false)
         .connect_with(options)
-        .await?;
+        .await
+}
+
+/// A pool on the file, with the table.
+pub(crate) async fn open(file: &Path, pool_size: u32) -> Result<SqlitePool, sqlx::Error> {
+    let pool = pool(file, pool_size).await?;
     let table = "CREATE TABLE IF NOT EXISTS handled (
         key TEXT PRIMARY KEY, status TEXT NOT NULL, result BLOB,
         created_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,

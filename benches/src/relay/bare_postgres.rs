@@ -1,11 +1,10 @@
 //! The bare loop on PostgreSQL: claim a batch, deliver it, note it.
 
-use sqlx::postgres::PgPoolOptions;
 use sqlx::types::Uuid;
 use sqlx::{PgConnection, PgPool};
-use tokio::task::JoinSet;
 
-use super::{Outbox, Shape};
+use super::{Outbox, Shape, in_all_workers};
+use crate::by_hand::postgres;
 use crate::work::Payment;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS messages (
@@ -34,12 +33,7 @@ pub(super) struct Loops {
 
 impl Loops {
     pub(super) async fn open(url: &str, shape: Shape) -> Result<Self, sqlx::Error> {
-        let pool = PgPoolOptions::new()
-            .min_connections(shape.workers)
-            .max_connections(shape.workers)
-            .test_before_acquire(false)
-            .connect(url)
-            .await?;
+        let pool = postgres::pool(url, shape.workers).await?;
         sqlx::query(TABLE).execute(&pool).await?;
         sqlx::query(INDEX).execute(&pool).await?;
         Ok(Self { pool, shape })
@@ -78,12 +72,11 @@ impl Outbox for Loops {
     }
 
     async fn deliver(&self, messages: u64) {
-        let mut workers = JoinSet::new();
-        for _ in 0..self.shape.workers {
-            let (pool, batch) = (self.pool.clone(), self.shape.batch);
-            workers.spawn(async move { run(&mut *pool.acquire().await?, batch).await });
-        }
-        let delivered = workers.join_all().await.into_iter().sum::<Result<u64, _>>();
-        assert_eq!(delivered.expect("the server answers"), messages, "each is delivered once");
+        let batch = self.shape.batch;
+        let delivered = in_all_workers(self.shape, || {
+            let pool = self.pool.clone();
+            async move { run(&mut *pool.acquire().await?, batch).await }
+        });
+        assert_eq!(delivered.await, messages, "each is delivered once");
     }
 }

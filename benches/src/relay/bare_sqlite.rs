@@ -1,13 +1,11 @@
 //! The bare loop on SQLite: claim a batch, deliver it, note it.
 
 use std::path::Path;
-use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{SqliteConnection, SqlitePool};
-use tokio::task::JoinSet;
 
-use super::{Outbox, Shape};
+use super::{Outbox, Shape, in_all_workers};
+use crate::by_hand::sqlite;
 use crate::work::Payment;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS messages (
@@ -37,18 +35,7 @@ pub(super) struct Loops {
 
 impl Loops {
     pub(super) async fn open(file: &Path, shape: Shape) -> Result<Self, sqlx::Error> {
-        let options = SqliteConnectOptions::new()
-            .filename(file)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(Duration::from_secs(60));
-        let pool = SqlitePoolOptions::new()
-            .min_connections(shape.workers)
-            .max_connections(shape.workers)
-            .test_before_acquire(false)
-            .connect_with(options)
-            .await?;
+        let pool = sqlite::pool(file, shape.workers).await?;
         sqlx::query(TABLE).execute(&pool).await?;
         sqlx::query(INDEX).execute(&pool).await?;
         Ok(Self { pool, shape })
@@ -94,12 +81,11 @@ impl Outbox for Loops {
     }
 
     async fn deliver(&self, messages: u64) {
-        let mut workers = JoinSet::new();
-        for _ in 0..self.shape.workers {
-            let (pool, batch) = (self.pool.clone(), self.shape.batch);
-            workers.spawn(async move { run(&mut *pool.acquire().await?, batch).await });
-        }
-        let delivered = workers.join_all().await.into_iter().sum::<Result<u64, _>>();
-        assert_eq!(delivered.expect("the file answers"), messages, "each is delivered once");
+        let batch = self.shape.batch;
+        let delivered = in_all_workers(self.shape, || {
+            let pool = self.pool.clone();
+            async move { run(&mut *pool.acquire().await?, batch).await }
+        });
+        assert_eq!(delivered.await, messages, "each is delivered once");
     }
 }
