@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
-use idempotent_runtime::store::{Parameter, Statement, Store};
+use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
 use idempotent_runtime::testing::postgres_store;
 use idempotent_runtime::{Clock, SystemClock};
-use sqlx::postgres::{PgConnection, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgPool};
+use sqlx::postgres::{PgConnection, PgPoolOptions, PgQueryResult};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgPool, Postgres};
 use tokio::sync::OnceCell;
 
 use crate::PostgresServer;
 use crate::model::Place;
-use crate::sql::Sql;
+use crate::sql::{Own, Sql};
 
 /// A fresh schema in a database of the process's server, dropped with the value.
 ///
@@ -124,33 +124,7 @@ impl Factory for PostgresFactory {
         let opened = PgConnection::connect(&PostgresServer::shared().url()).await;
         let mut connection = opened.expect("the server lets us in");
         connection.execute("BEGIN").await.expect("it begins");
-        Some(Box::new(Own(connection)))
-    }
-}
-
-/// A transaction on a connection past the store.
-struct Own(PgConnection);
-
-#[async_trait]
-impl Elsewhere for Own {
-    async fn run(&mut self, statement: &Statement) -> u64 {
-        let mut query = sqlx::query(AssertSqlSafe(statement.sql().to_owned()));
-        for parameter in statement.parameters() {
-            query = match parameter {
-                Parameter::Integer(integer) => query.bind(*integer),
-                Parameter::Text(text) => query.bind(text.clone()),
-                Parameter::Bytes(bytes) => query.bind(bytes.clone()),
-            };
-        }
-        query.execute(&mut self.0).await.expect("the statement runs").rows_affected()
-    }
-
-    async fn commit(mut self: Box<Self>) {
-        self.0.execute("COMMIT").await.expect("it commits");
-    }
-
-    async fn rollback(mut self: Box<Self>) {
-        self.0.execute("ROLLBACK").await.expect("it rolls back");
+        Some(Box::new(Own::<Postgres> { connection, rows: PgQueryResult::rows_affected }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is asked of a SQL store alone: facts that need a hand on its tables.
 
+mod elsewhere;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,9 @@ use idempotent_runtime::protocol::{
 };
 use idempotent_runtime::store::{Store, StoreError, StoreErrorKind};
 use idempotent_runtime::testing::conformance::Factory;
+
+pub(crate) use elsewhere::Own;
+pub use elsewhere::query;
 
 /// A place whose tables can be reached past the store.
 #[async_trait]

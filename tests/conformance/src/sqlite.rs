@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
-use idempotent_runtime::store::{Parameter, Statement, Store};
+use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
 use idempotent_runtime::testing::sqlite_store;
 use idempotent_runtime::{Clock, SystemClock};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor, SqlitePool};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteQueryResult};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Sqlite, SqlitePool};
 use tokio::sync::OnceCell;
 
 use crate::model::Place;
-use crate::sql::Sql;
+use crate::sql::{Own, Sql};
 
 /// A fresh directory with one SQLite file, removed when dropped.
 #[derive(Debug)]
@@ -125,33 +125,7 @@ impl Factory for SqliteFactory {
             SqliteConnectOptions::new().filename(self.path()).busy_timeout(Duration::from_secs(60));
         let mut connection = file.connect().await.expect("the file opens");
         connection.execute("BEGIN IMMEDIATE").await.expect("it begins");
-        Some(Box::new(Own(connection)))
-    }
-}
-
-/// A transaction on a connection past the store.
-struct Own(SqliteConnection);
-
-#[async_trait]
-impl Elsewhere for Own {
-    async fn run(&mut self, statement: &Statement) -> u64 {
-        let mut query = sqlx::query(AssertSqlSafe(statement.sql().to_owned()));
-        for parameter in statement.parameters() {
-            query = match parameter {
-                Parameter::Integer(integer) => query.bind(*integer),
-                Parameter::Text(text) => query.bind(text.clone()),
-                Parameter::Bytes(bytes) => query.bind(bytes.clone()),
-            };
-        }
-        query.execute(&mut self.0).await.expect("the statement runs").rows_affected()
-    }
-
-    async fn commit(mut self: Box<Self>) {
-        self.0.execute("COMMIT").await.expect("it commits");
-    }
-
-    async fn rollback(mut self: Box<Self>) {
-        self.0.execute("ROLLBACK").await.expect("it rolls back");
+        Some(Box::new(Own::<Sqlite> { connection, rows: SqliteQueryResult::rows_affected }))
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::Elsewhere;
 use super::bench::*;
+use super::outbox::{self, message_id};
 use crate::protocol::{
     Completion, ExecutionId, Message, MessageId, MessageRecord, Micros, ReleaseTo, Renewed, State,
     StoredResult, TakenOver, Token, Written,
@@ -75,28 +76,20 @@ async fn affects_nothing(bench: &Bench, completion: &Completion) {
     }
 }
 
-fn message_id(n: u16) -> MessageId {
-    let mut bytes = [0x3C; 16];
-    bytes[14..].copy_from_slice(&n.to_be_bytes());
-    MessageId(bytes)
-}
-
 /// A message of which each part is there.
 fn message(n: u16) -> Message {
     Message {
-        id: message_id(n),
-        topic: "receipt".to_owned(),
         ordering_key: Some("customer: ü".to_owned()),
         headers: vec![("language".to_owned(), "en, 'de' \u{1F4A7}".to_owned())],
-        body: b"{\"a\":\"\\u0000\"}".to_vec(),
         delay_ms: 90_000,
+        ..outbox::message(n)
     }
 }
 
 /// A message of which only what must be is there.
 fn plain(n: u16) -> Message {
     let body = vec![0, 0xFF, b'\''];
-    Message { ordering_key: None, headers: Vec::new(), body, delay_ms: 0, ..message(n) }
+    Message { body, ..outbox::message(n) }
 }
 
 async fn stored(bench: &Bench, n: u16) -> Option<MessageRecord> {

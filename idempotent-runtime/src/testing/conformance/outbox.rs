@@ -13,13 +13,13 @@ pub(super) use deliveries::*;
 
 const TOPIC: &str = "receipt";
 
-fn message_id(n: u16) -> MessageId {
+pub(super) fn message_id(n: u16) -> MessageId {
     let mut bytes = [0x3C; 16];
     bytes[14..].copy_from_slice(&n.to_be_bytes());
     MessageId(bytes)
 }
 
-fn message(n: u16) -> Message {
+pub(super) fn message(n: u16) -> Message {
     Message {
         id: message_id(n),
         topic: TOPIC.to_owned(),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotent_conformance::sql::query;
 use idempotent_runtime::protocol::State;
-use idempotent_runtime::store::Parameter;
 use idempotent_runtime::{
     Answer, Completion, Error, Execution, Runtime, idempotent, observe, outbox,
 };
-use sqlx::{AssertSqlSafe, Executor as _};
+use sqlx::Executor as _;
 
 use crate::common::{BookError, Runs, ours};
 use crate::{Conn, Place};
@@ -79,15 +79,8 @@ pub(crate) async fn write(conn: &mut Conn, line: &str) -> Result<(), sqlx::Error
 /// Runs a completion, up to the first statement that affects no row.
 pub(crate) async fn complete(conn: &mut Conn, completion: &Completion) -> Result<(), BookError> {
     for statement in completion.statements() {
-        let mut query = sqlx::query(AssertSqlSafe(statement.sql().to_owned()));
-        for parameter in statement.parameters() {
-            query = match parameter {
-                Parameter::Integer(integer) => query.bind(*integer),
-                Parameter::Text(text) => query.bind(text.clone()),
-                Parameter::Bytes(bytes) => query.bind(bytes.clone()),
-            };
-        }
-        completion.check(query.execute(&mut *conn).await?.rows_affected())?;
+        let done = query(statement).execute(&mut *conn).await?;
+        completion.check(done.rows_affected())?;
     }
     Ok(())
 }
