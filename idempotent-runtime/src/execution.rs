@@ -22,7 +22,8 @@ use crate::runtime::Runtime;
 
 use completion::Prepared;
 pub use completion::{Completion, ValueType};
-pub(crate) use journal::{Journal, Refused, Running, Turn, Visit};
+use journal::Unready;
+pub(crate) use journal::{Journal, Refused, Running, STEPS_MAX, Turn, Visit};
 
 tokio::task_local! {
     static CURRENT: Execution;

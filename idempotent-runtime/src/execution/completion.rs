@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Execution, Refused};
+use super::{Execution, Unready};
 use crate::error::Error;
 use crate::outcome::encode;
 use crate::protocol::{self, StoredResult};
@@ -239,17 +239,14 @@ impl Execution {
     }
 }
 
-fn why(refused: &Refused) -> String {
-    match refused {
-        Refused::Ended => ENDED.to_owned(),
-        Refused::Running => {
+fn why(unready: &Unready) -> String {
+    match unready {
+        Unready::Ended => ENDED.to_owned(),
+        Unready::Running => {
             "a step is being run; ask for it behind the steps, not in the closure of one".to_owned()
         }
-        Refused::Open(step) => format!(
+        Unready::Open(step) => format!(
             "step `{step}` was started and dropped, and nobody knows whether it happened; a person decides"
         ),
-        Refused::Twice | Refused::TooMany | Refused::Completing => {
-            unreachable!("only a step is refused so")
-        }
     }
 }

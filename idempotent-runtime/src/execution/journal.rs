@@ -66,38 +66,28 @@ pub(crate) struct Visit {
     pub(crate) running: Running,
 }
 
-/// Why a step cannot be visited, or the execution not be completed by its body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a step cannot be visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The handler has ended.
     Ended,
     /// The body was given its completion.
     Completing,
-    /// A step is being run or recorded.
-    Running,
-    /// This step must not be repeated, was started, and has no record.
-    Open(String),
     /// It was visited before.
     Twice,
     /// There are too many.
     TooMany,
 }
 
-impl Refused {
-    /// What is said of a step that is refused.
-    pub(crate) fn of_a_step(&self) -> String {
-        match self {
-            Self::Ended => "its handler has ended".to_owned(),
-            Self::Twice => "it ran before in this attempt".to_owned(),
-            Self::TooMany => format!(
-                "it is one more than {STEPS_MAX} in one attempt; let each part be an operation of its own, with \
-                 its own key"
-            ),
-            Self::Completing | Self::Running | Self::Open(_) => {
-                "it comes behind the completion that the body asked for".to_owned()
-            }
-        }
-    }
+/// Why a body cannot be given its completion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unready {
+    /// The handler has ended.
+    Ended,
+    /// A step is being run or recorded.
+    Running,
+    /// This step must not be repeated, was started, and has no record.
+    Open(String),
 }
 
 /// A step that is being run or recorded.
@@ -225,16 +215,16 @@ impl Journal {
     }
 
     /// The body is to be given its completion: from now on it comes to no step.
-    pub(crate) fn complete(&self) -> Result<(), Refused> {
+    pub(crate) fn complete(&self) -> Result<(), Unready> {
         let mut known = self.known();
         if known.closed {
-            return Err(Refused::Ended);
+            return Err(Unready::Ended);
         }
         if known.running > 0 {
-            return Err(Refused::Running);
+            return Err(Unready::Running);
         }
         if let Some(open) = known.open_at_most_once() {
-            return Err(Refused::Open(open.name.step.clone()));
+            return Err(Unready::Open(open.name.step.clone()));
         }
         known.completing = true;
         Ok(())

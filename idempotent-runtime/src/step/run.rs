@@ -11,7 +11,7 @@ use super::question::{Found, Question};
 use super::retry::Tries;
 use crate::effect::Effect;
 use crate::error::Error;
-use crate::execution::{Execution, Halt, Refused, Visit};
+use crate::execution::{Execution, Halt, Refused, STEPS_MAX, Visit};
 use crate::metrics;
 use crate::outcome::decode;
 use crate::policy::ms;
@@ -138,8 +138,15 @@ impl This {
                 let part = this.name.part.clone();
                 this.fail(Error::DuplicateStep { step, part }).await
             }
-            Err(refused) => {
-                let reason = refused.of_a_step();
+            Err(Refused::TooMany) => {
+                let reason = format!(
+                    "it is one more than {STEPS_MAX} in one attempt; let each part be an operation of its own, \
+                     with its own key"
+                );
+                this.fail(Error::StepRefused { step, reason }).await
+            }
+            Err(Refused::Completing) => {
+                let reason = "it comes behind the completion that the body asked for".to_owned();
                 this.fail(Error::StepRefused { step, reason }).await
             }
         }
