@@ -92,9 +92,9 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(message: MessageRecord) -> Self {
+    pub(super) fn new(message: Arc<MessageRecord>) -> Self {
         let id = message.id.to_string().into();
-        Self { message: Arc::new(message), id }
+        Self { message, id }
     }
 
     /// Its id: 36 characters in the form of a UUID (version 5), the same on every delivery. Send it as the

@@ -15,10 +15,7 @@ pub struct MessageId(pub [u8; 16]);
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().enumerate().try_for_each(|(place, byte)| {
-            let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
-            write!(f, "{dash}{byte:02x}")
-        })
+        fmt::Display::fmt(uuid::Uuid::from_bytes_ref(&self.0).as_hyphenated(), f)
     }
 }
 
@@ -141,6 +138,9 @@ pub struct MessageClaim {
     pub reconciles: bool,
     /// At most so many messages.
     pub rows_max: u32,
+    /// A hint: what was queued before this instant need not be looked for. A claimer that has just claimed what was queued
+    /// there spares the store to pass over it again; from time to time it asks for all, which is zero.
+    pub since: Micros,
     /// The same claim was sent before and its answer was lost: what it claimed then is answered, too.
     pub again: bool,
 }

@@ -47,14 +47,14 @@ impl Failure {
 /// A message that this relay has claimed, beside the task that delivers it.
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) message: MessageRecord,
+    pub(super) message: Arc<MessageRecord>,
     pub(super) task: AbortHandle,
     pub(super) lease: Arc<Lease>,
 }
 
 impl Flight {
     pub(super) fn renewal(&self, lease: Duration) -> MessageRenewal {
-        let MessageRecord { id, owner, token, .. } = self.message;
+        let MessageRecord { id, owner, token, .. } = *self.message;
         MessageRenewal { id, owner, token, lease_ms: ms(lease) }
     }
 }
@@ -103,7 +103,7 @@ impl Lease {
 /// Delivers a message, or asks first what became of the delivery before.
 pub(super) async fn deliver(
     route: Arc<Route>,
-    message: MessageRecord,
+    message: Arc<MessageRecord>,
     lease: Arc<Lease>,
     clock: Arc<dyn Clock>,
 ) -> Outcome {

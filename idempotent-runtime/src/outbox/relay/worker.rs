@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::execute::jittered;
 use crate::metrics;
 use crate::outbox::route::Route;
-use crate::protocol::{DeliveryEnd, DeliveryEndTo, MessageClaim, MessageRecord, Renewed};
+use crate::protocol::{DeliveryEnd, DeliveryEndTo, MessageClaim, MessageRecord, Micros, Renewed};
 use crate::runtime::Runtime;
 
 /// Between two tries to reach a store that is away.
@@ -44,6 +44,9 @@ pub(super) struct Worker {
     unanswered: Option<(MessageClaim, Duration)>,
     /// Whether there may be messages to claim.
     looks: bool,
+    /// What was queued before is not looked for, until `all_at`: a store may have to pass over what was delivered.
+    since: Micros,
+    all_at: Duration,
     poll_at: Duration,
     renew_at: Duration,
     /// The store was away; not asked again before.
@@ -62,6 +65,8 @@ impl Worker {
         let now = runtime.clock().elapsed();
         Self {
             renew_at: now.saturating_add(route.lease / 3),
+            since: Micros(0),
+            all_at: now,
             poll_at: now,
             runtime,
             topic,
@@ -220,8 +225,11 @@ impl Worker {
         };
         metrics::delivery(&self.topic, ended);
         // What it held back may be due.
-        self.ends_first |= message.ordering_key.is_some();
-        self.looks |= message.ordering_key.is_some();
+        if message.ordering_key.is_some() {
+            self.ends_first = true;
+            self.looks = true;
+            self.since = Micros(0);
+        }
     }
 
     fn end(&mut self, message: &MessageRecord, to: DeliveryEndTo) {
@@ -283,12 +291,13 @@ impl Worker {
         if self.is_stopping() || lease.is_over(self.now()) {
             return self.end(&message, DeliveryEndTo::Released);
         }
+        let message = Arc::new(message);
         let renew_at = asked.saturating_add(self.route.lease / 3);
         self.renew_at =
             if self.flights.is_empty() { renew_at } else { self.renew_at.min(renew_at) };
         let delivering = deliver(
             Arc::clone(&self.route),
-            message.clone(),
+            Arc::clone(&message),
             Arc::clone(&lease),
             self.runtime.shared_clock(),
         );

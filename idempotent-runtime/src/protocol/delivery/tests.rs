@@ -31,6 +31,7 @@ fn claim(by: u8) -> MessageClaim {
         at_most_once: false,
         reconciles: false,
         rows_max: 10,
+        since: Micros(0),
         again: false,
     }
 }

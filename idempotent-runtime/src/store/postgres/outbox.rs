@@ -100,6 +100,7 @@ impl Operation for MessageClaim {
             .bind(self.at_most_once)
             .bind(self.reconciles)
             .bind(REASON_DELIVERY_LAPSED)
+            .bind(self.since.0)
             .fetch_all(&mut *db.connection)
             .await
             .map_err(at("to claim messages"))?;

@@ -5,8 +5,8 @@ mod deliveries;
 use super::bench::*;
 use crate::protocol::{
     Completion, DecideTo, DeliveryEnd, DeliveryEndTo, Message, MessageClaim, MessageDecision,
-    MessageId, MessageListing, MessageRecord, MessageRenewal, MessageState, MessagesClaimed, Owner,
-    REASON_DELIVERY_LAPSED, Renewed, Settled, Token, TopicCount, Written,
+    MessageId, MessageListing, MessageRecord, MessageRenewal, MessageState, MessagesClaimed,
+    Micros, Owner, REASON_DELIVERY_LAPSED, Renewed, Settled, Token, TopicCount, Written,
 };
 
 pub(super) use deliveries::*;
@@ -43,6 +43,7 @@ fn relay(by: u16, rows_max: u32) -> MessageClaim {
         at_most_once: false,
         reconciles: false,
         rows_max,
+        since: Micros(0),
         again: false,
     }
 }

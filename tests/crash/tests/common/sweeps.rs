@@ -8,7 +8,7 @@ use std::time::Duration;
 use idempotent_crash::worker::{self, NAMESPACE};
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, DeliveryEnd, DeliveryEndTo, ExecutionId, Identity, Limits, Message,
-    MessageClaim, MessageId, MessageState, Owner, State, StepClass, StepFound, StepName,
+    MessageClaim, MessageId, MessageState, Micros, Owner, State, StepClass, StepFound, StepName,
     StepRecord, StepRecorded, StoredResult, Token, Written,
 };
 use idempotent_runtime::store::{Execution, Store};
@@ -153,6 +153,7 @@ async fn deliver(store: &dyn Store) {
         at_most_once: false,
         reconciles: false,
         rows_max: EXECUTIONS.into(),
+        since: Micros(0),
         again: false,
     };
     let claimed = store.messages().claim_messages(&[claim]).await.unwrap().remove(0).messages;

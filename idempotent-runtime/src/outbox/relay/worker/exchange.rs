@@ -7,7 +7,7 @@ use super::{Worker, flat};
 use crate::error::Error;
 use crate::metrics;
 use crate::policy::ms;
-use crate::protocol::{DeliveryEnd, MessageClaim, MessagesClaimed, Owner, Written};
+use crate::protocol::{DeliveryEnd, MessageClaim, MessagesClaimed, Micros, Owner, Written};
 use crate::runtime::Runtime;
 
 impl Worker {
@@ -59,7 +59,12 @@ impl Worker {
             {
                 let all = free == self.route.concurrency;
                 let rows_max = if all { free } else { rounded(free) };
-                Some((self.new_claim(rows_max), self.now()))
+                let now = self.now();
+                if now >= self.all_at {
+                    self.since = Micros(0);
+                    self.all_at = now.saturating_add(self.poll);
+                }
+                Some((self.new_claim(rows_max), now))
             }
             None => None,
         }
@@ -74,7 +79,10 @@ impl Worker {
         match answer {
             Ok(MessagesClaimed { messages, reviewed }) => {
                 let found = messages.len() + reviewed.len();
+                let oldest = messages.iter().map(|message| message.created_at).min();
                 self.looks = claim.again || found >= usize::try_from(claim.rows_max).unwrap_or(0);
+                // What was queued before the oldest of a full claim is under way, or held back.
+                self.since = oldest.filter(|_| self.looks).unwrap_or(Micros(0));
                 for id in reviewed {
                     tracing::error!(topic = self.topic, message = %id, "a message needs review");
                     metrics::delivery(&self.topic, "review");
@@ -101,6 +109,7 @@ impl Worker {
             at_most_once: self.route.at_most_once,
             reconciles: self.route.question.is_some(),
             rows_max,
+            since: self.since,
             again: false,
         }
     }

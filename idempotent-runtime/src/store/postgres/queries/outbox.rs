@@ -208,20 +208,24 @@ pub(in super::super) fn sending(t: &str, channel: &str) -> String {
 /// Claims what is due or lapsed. A row that another relay has locked is passed over; one that it has claimed
 /// meanwhile is looked at again, and is not due any more.
 ///
+/// A row that is locked stays where it is, so it is found by its place, without an index. One that was ended and made due
+/// again since the statement began is at a place that its snapshot does not see; the next claim finds it.
+///
 /// In two parts, between which the most rows stand.
 fn claim(t: &str) -> [String; 2] {
     let asks = "(m.asks OR m.state = 2 AND (m.at_most_once OR $5))";
     let review = format!("({asks} AND NOT $6)");
     let before = format!(
         "WITH l AS MATERIALIZED (
-           SELECT m.id FROM {t} m
+           SELECT m.ctid AS place FROM {t} m
            WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2
-             AND m.queued_at <= (SELECT clock_timestamp()) AND m.due_at <= (SELECT clock_timestamp())
+             AND m.queued_at BETWEEN {since} AND (SELECT clock_timestamp()) AND m.due_at <= (SELECT clock_timestamp())
              AND (m.state = 1 OR m.due_at < (SELECT clock_timestamp()))
              AND (m.ordering_key IS NULL OR NOT EXISTS (
                SELECT FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
                  AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.stage <> 3))
-           ORDER BY m.queued_at, m.seq LIMIT "
+           ORDER BY m.queued_at, m.seq LIMIT ",
+        since = "(SELECT timestamptz 'epoch' + $8 * interval '1 us')",
     );
     let behind = format!(
         " FOR NO KEY UPDATE OF m SKIP LOCKED),
@@ -235,7 +239,7 @@ fn claim(t: &str) -> [String; 2] {
            token = CASE WHEN {review} THEN m.token ELSE GREATEST(m.token + 1, {now}) END,
            due_at = CASE WHEN {review} THEN m.due_at ELSE n.now + $4 * interval '1 ms' END,
            last_error = CASE WHEN {review} AND m.state = 2 THEN $7 ELSE m.last_error END
-         FROM n WHERE m.id = ANY (ARRAY(SELECT id FROM l))
+         FROM n WHERE m.ctid = ANY (ARRAY(SELECT place FROM l))
          RETURNING {columns}",
         now = token("n.now"),
         columns = list("m", MESSAGE),

@@ -87,6 +87,7 @@ impl Run<'_> {
             at_most_once: by.at_most_once,
             reconciles: by.reconciles,
             rows_max: by.rows_max,
+            since: Micros(0),
             again: false,
         };
         self.claims.push(claim.clone());
