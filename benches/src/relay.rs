@@ -15,9 +15,17 @@ use crate::machine;
 use crate::rounds::{Comparison, Took};
 use crate::table::{self, Case, Target};
 
-/// Messages of a round.
-const MESSAGES: u64 = 2_000;
-const ROUNDS: usize = 9;
+/// How much is done to compare.
+#[derive(Clone, Copy, Debug)]
+struct Volume {
+    /// Of a round.
+    messages: u64,
+    rounds: usize,
+}
+
+/// So many messages that what a relay does once, as to connect and to have its statements planned, hardly counts.
+const ON_POSTGRES: Volume = Volume { messages: 20_000, rounds: 7 };
+const ON_SQLITE: Volume = Volume { messages: 2_000, rounds: 9 };
 
 /// What is emptied in turns.
 trait Outbox {
@@ -66,7 +74,7 @@ pub(crate) async fn on_postgres(server: &PostgresServer) -> Result<(), Box<dyn E
         let ours = ours::Relays::connect(&server.url(), shape).await?;
         let bare = bare_postgres::Loops::open(&server.url(), shape).await?;
         let target = Target::ThroughputAtLeast(0.7);
-        line(POSTGRES, shape, target, &compare(&ours, &bare).await);
+        line(POSTGRES, shape, target, &compare(&ours, &bare, ON_POSTGRES).await);
         ours.close().await;
         bare.close().await;
     }
@@ -78,7 +86,7 @@ pub(crate) async fn on_sqlite(directory: &Path) -> Result<(), Box<dyn Error>> {
         let file = directory.join("relay.db");
         let ours = ours::Relays::connect(&format!("sqlite://{}", file.display()), shape).await?;
         let bare = bare_sqlite::Loops::open(&directory.join("relay-by-hand.db"), shape).await?;
-        line(SQLITE, shape, Target::Reported, &compare(&ours, &bare).await);
+        line(SQLITE, shape, Target::Reported, &compare(&ours, &bare, ON_SQLITE).await);
         ours.close().await;
         bare.close().await;
     }
@@ -92,15 +100,16 @@ fn line(what: &str, shape: Shape, target: Target, seen: &Comparison) {
 }
 
 /// Empties both in turns, after a round that is not counted.
-async fn compare<A: Outbox, B: Outbox>(ours: &A, bare: &B) -> Comparison {
-    let mut rounds = Vec::with_capacity(ROUNDS);
-    for round in 0..=ROUNDS {
+async fn compare<A: Outbox, B: Outbox>(ours: &A, bare: &B, volume: Volume) -> Comparison {
+    let Volume { messages, rounds: count } = volume;
+    let mut rounds = Vec::with_capacity(count);
+    for round in 0..=count {
         let took = if round % 2 == 0 {
-            let ours = emptied(ours).await;
-            (ours, emptied(bare).await)
+            let ours = emptied(ours, messages).await;
+            (ours, emptied(bare, messages).await)
         } else {
-            let bare = emptied(bare).await;
-            (emptied(ours).await, bare)
+            let bare = emptied(bare, messages).await;
+            (emptied(ours, messages).await, bare)
         };
         if round > 0 {
             rounds.push(took);
@@ -110,10 +119,10 @@ async fn compare<A: Outbox, B: Outbox>(ours: &A, bare: &B) -> Comparison {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
-async fn emptied<O: Outbox>(outbox: &O) -> Took {
-    outbox.send(0, MESSAGES).await;
+async fn emptied<O: Outbox>(outbox: &O, messages: u64) -> Took {
+    outbox.send(0, messages).await;
     let (began, cpu) = (Instant::now(), machine::processor_time());
-    outbox.deliver(MESSAGES).await;
+    outbox.deliver(messages).await;
     let wall = began.elapsed();
-    Took { calls: MESSAGES, wall, cpu: machine::processor_time().saturating_sub(cpu) }
+    Took { calls: messages, wall, cpu: machine::processor_time().saturating_sub(cpu) }
 }
