@@ -148,6 +148,16 @@ impl Tree {
         Ok(())
     }
 
+    /// Appends a text with its tag before it and its end behind it.
+    pub(super) fn push_text(&mut self, id: SlotId, tag: u8, text: &str) -> Result<(), Unhashable> {
+        if let Some(transcript) = &mut self.transcript {
+            return transcript.push_text(tag, text);
+        }
+        self.take_in(u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_add(2))?;
+        self.found(id).content.push_text(tag, text);
+        Ok(())
+    }
+
     fn take_in(&mut self, bytes: u64) -> Result<(), Unhashable> {
         self.content_bytes = self.content_bytes.saturating_add(bytes);
         if self.content_bytes > CONTENT_BYTES_MAX {

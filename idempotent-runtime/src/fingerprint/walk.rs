@@ -37,9 +37,7 @@ impl<'t> Walk<'t> {
     }
 
     fn text(self, tag: u8, text: &str) -> Result<(), Unhashable> {
-        self.tree.push(self.slot, &[tag])?;
-        self.tree.push(self.slot, text.as_bytes())?;
-        self.tree.push(self.slot, &[TEXT_END])
+        self.tree.push_text(self.slot, tag, text)
     }
 
     /// The walk of what is inside this value.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::fingerprint::leaf::TEXT_END;
+
 /// As many bytes as one block of SHA-256 takes beside the kind, the path's hash and the padding.
 const SHORT_BYTES_MAX: usize = 46;
 
@@ -48,6 +50,15 @@ impl Short {
     fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+
+    /// So many bytes more, to be written; nothing where they do not fit.
+    fn room_for(&mut self, more: usize) -> Option<&mut [u8]> {
+        let start = usize::from(self.len);
+        let end = start.saturating_add(more);
+        let room = self.bytes.get_mut(start..end)?;
+        self.len = u8::try_from(end).ok()?;
+        Some(room)
+    }
 }
 
 impl Content {
@@ -57,21 +68,29 @@ impl Content {
 
     pub(super) fn push(&mut self, more: &[u8]) {
         match self {
-            Self::Short(short) => {
-                let start = usize::from(short.len);
-                let end = start.saturating_add(more.len());
-                match (short.bytes.get_mut(start..end), u8::try_from(end)) {
-                    (Some(free), Ok(len)) => {
-                        free.copy_from_slice(more);
-                        short.len = len;
-                    }
-                    _ => {
-                        let hasher = Sha256::new_with_prefix(short.as_bytes()).chain_update(more);
-                        *self = Self::Long(Box::new(hasher));
-                    }
+            Self::Short(short) => match short.room_for(more.len()) {
+                Some(room) => room.copy_from_slice(more),
+                None => {
+                    let hasher = Sha256::new_with_prefix(short.as_bytes()).chain_update(more);
+                    *self = Self::Long(Box::new(hasher));
                 }
-            }
+            },
             Self::Long(hasher) => hasher.update(more),
+        }
+    }
+
+    /// Appends a text with its tag before it and its end behind it.
+    pub(super) fn push_text(&mut self, tag: u8, text: &str) {
+        if let Self::Short(short) = self
+            && let Some([first, middle @ .., last]) = short.room_for(text.len().saturating_add(2))
+        {
+            *first = tag;
+            middle.copy_from_slice(text.as_bytes());
+            *last = TEXT_END;
+            return;
+        }
+        for part in [&[tag], text.as_bytes(), &[TEXT_END]] {
+            self.push(part);
         }
     }
 

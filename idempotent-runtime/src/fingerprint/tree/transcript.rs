@@ -32,10 +32,24 @@ impl Transcript {
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Unhashable> {
-        if self.bytes.len() + bytes.len() > BYTES_MAX {
+        self.check_room(bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends a text with its tag before it and its end behind it.
+    pub(super) fn push_text(&mut self, tag: u8, text: &str) -> Result<(), Unhashable> {
+        self.check_room(text.len().saturating_add(2))?;
+        self.bytes.push(tag);
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(TEXT_END);
+        Ok(())
+    }
+
+    fn check_room(&self, more: usize) -> Result<(), Unhashable> {
+        if self.bytes.len().saturating_add(more) > BYTES_MAX {
             return Err(Unhashable::new(format!("its transcript has more than {BYTES_MAX} bytes")));
         }
-        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -52,9 +66,7 @@ impl Transcript {
     /// Comes to what is behind `segment`. Elements and values stand one after the other.
     pub(super) fn below(&mut self, segment: Segment) -> Result<(), Unhashable> {
         let Segment::Name(name) = segment else { return Ok(()) };
-        self.push(&[NAME])?;
-        self.push(name.as_bytes())?;
-        self.push(&[TEXT_END])
+        self.push_text(NAME, name)
     }
 }
 
