@@ -138,8 +138,8 @@ pub struct MessageClaim {
     pub reconciles: bool,
     /// At most so many messages.
     pub rows_max: u32,
-    /// A hint: what was queued before this instant need not be looked for. A claimer that has just claimed what was queued
-    /// there spares the store to pass over it again; from time to time it asks for all, which is zero.
+    /// A hint: what was committed before this instant need not be looked for. A relay that claims one batch after the other
+    /// need not have the store pass over all that it delivered before; from time to time it asks for all, which is zero.
     pub since: Micros,
     /// The same claim was sent before and its answer was lost: what it claimed then is answered, too.
     pub again: bool,

@@ -8,6 +8,7 @@ mod books;
 mod support;
 
 mod answers;
+mod backlog;
 mod claims;
 mod completions;
 mod drops;

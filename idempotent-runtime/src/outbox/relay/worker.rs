@@ -44,7 +44,7 @@ pub(super) struct Worker {
     unanswered: Option<(MessageClaim, Duration)>,
     /// Whether there may be messages to claim.
     looks: bool,
-    /// What was queued before is not looked for, until `all_at`: a store may have to pass over what was delivered.
+    /// What was committed before is not looked for, until `all_at`: a store may have to pass over what was delivered.
     since: Micros,
     all_at: Duration,
     poll_at: Duration,

@@ -91,6 +91,7 @@ impl Outbox {
             if protocol::claimed_before(message, claim) {
                 claimed.messages.push(message.clone());
             } else if writes.len() < rows_max
+                && message.created_at >= claim.since
                 && let Some(write) = protocol::claim_message(message, earlier, claim, now)
             {
                 if write.state == MessageState::Sending {

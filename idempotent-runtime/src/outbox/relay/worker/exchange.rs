@@ -81,7 +81,7 @@ impl Worker {
                 let found = messages.len() + reviewed.len();
                 let oldest = messages.iter().map(|message| message.created_at).min();
                 self.looks = claim.again || found >= usize::try_from(claim.rows_max).unwrap_or(0);
-                // What was queued before the oldest of a full claim is under way, or held back.
+                // What was committed before the oldest of a full claim is under way, held back, or delayed.
                 self.since = oldest.filter(|_| self.looks).unwrap_or(Micros(0));
                 for id in reviewed {
                     tracing::error!(topic = self.topic, message = %id, "a message needs review");
