@@ -247,9 +247,10 @@ pub(crate) fn a_killed_claim_lapses_with_its_lease(scratch: &Scratch, url: &str)
 
 /// Case 5: the body runs for many leases, and a reaper looks on.
 pub(crate) fn a_long_body_is_renewed(scratch: &Scratch, url: &str) {
-    let lease = Duration::from_secs(1);
+    // Long enough for a heartbeat that is kept waiting by a busy machine.
+    let lease = Duration::from_secs(3);
     let mut shift = Shift::of(2, scratch, url, lease);
-    let order = Order { number: 1, script: Script::Sleeps { ms: 10_000 } };
+    let order = Order { number: 1, script: Script::Sleeps { ms: 30_000 } };
     shift.deliver(1, order);
     shift.until("the body begins", |lines| began(lines, 1) == 1);
     shift.deliver(2, order);
