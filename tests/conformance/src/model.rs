@@ -43,9 +43,10 @@ impl Mix {
         }
     }
 
-    fn operations(self) -> BoxedStrategy<Operation> {
+    /// An operation, or a few that belong together.
+    fn operations(self) -> BoxedStrategy<Vec<Operation>> {
         match self {
-            Self::Executions => operation::on_executions().boxed(),
+            Self::Executions => operation::on_executions().prop_map(|one| vec![one]).boxed(),
             Self::Outbox => operation::of_the_outbox().boxed(),
         }
     }
@@ -138,6 +139,7 @@ fn compare_on<P: Place>(
         ..Config::default()
     };
     let sequences = proptest::collection::vec(mix.operations(), OPERATIONS);
+    let sequences = sequences.prop_map(|operations| operations.concat());
     let found = TestRunner::new(config).run(&sequences, |operations| {
         let compared = runtime.block_on(async {
             let store = place.empty_store().await;

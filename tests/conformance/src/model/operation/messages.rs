@@ -6,8 +6,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::{
-    Acks, CompleteBy, Decided, EXECUTIONS, Operation, OwnerOf, ReleaseBy, SettleBy, To, TokenOf,
-    acks, batch, by, claim, complete, number, owner_of, take_over, token_of,
+    Acks, By, ClaimBy, CompleteBy, Decided, EXECUTIONS, Operation, OwnerOf, ReleaseBy, ResultOf,
+    SettleBy, To, TokenOf, acks, batch, by, claim, complete, number, owner_of, take_over, token_of,
 };
 
 /// A message of a completion.
@@ -91,8 +91,12 @@ pub(crate) struct DecideBy {
     pub(crate) to: DecideTo,
 }
 
-/// Any operation on messages, and those on executions that send them or take them along.
-pub(crate) fn of_the_outbox() -> impl Strategy<Value = Operation> {
+/// Any operation on messages, and those on executions that send them; now and then an execution's life and its next.
+pub(crate) fn of_the_outbox() -> impl Strategy<Value = Vec<Operation>> {
+    prop_oneof![52 => one().prop_map(|one| vec![one]), 1 => two_lives()]
+}
+
+fn one() -> impl Strategy<Value = Operation> {
     let rows_max = 1..=u32::from(EXECUTIONS);
     prop_oneof![
         1 => Just(Operation::Nothing),
@@ -112,9 +116,57 @@ pub(crate) fn of_the_outbox() -> impl Strategy<Value = Operation> {
 }
 
 fn sending() -> impl Strategy<Value = CompleteBy> + Clone {
-    let sent = (topic(), 0..3_u8, prop::bool::weighted(0.2))
-        .prop_map(|(topic, ordering_key, is_delayed)| SentBy { topic, ordering_key, is_delayed });
-    (complete(), vec(sent, 0..4)).prop_map(|(complete, sent)| CompleteBy { sent, ..complete })
+    (complete(), vec(sent(), 0..4)).prop_map(|(complete, sent)| CompleteBy { sent, ..complete })
+}
+
+fn sent() -> impl Strategy<Value = SentBy> + Clone {
+    (topic(), 0..3_u8, prop::bool::weighted(0.2))
+        .prop_map(|(topic, ordering_key, is_delayed)| SentBy { topic, ordering_key, is_delayed })
+}
+
+/// An execution sends what is delivered and outlives it, and sends again; one operation alone hardly ever gets so far.
+fn two_lives() -> impl Strategy<Value = Vec<Operation>> {
+    let first = vec(sent(), 1..3).prop_map(|mut sent| {
+        for one in &mut sent {
+            (one.topic, one.is_delayed) = (0, false);
+        }
+        sent
+    });
+    let parts = (number(), first, vec(sent(), 1..3), prop::bool::ANY);
+    parts.prop_map(|(execution, first, second, at_most_once)| {
+        let mut operations = Vec::from(life(execution, first));
+        for _ in 0..2 {
+            operations.extend(delivery(execution, at_most_once).map(Operation::Outbox));
+        }
+        let purge = Operation::Purge { after: None, rows_max: u32::from(EXECUTIONS) };
+        operations.extend([Operation::Age { units: 25 }, purge]);
+        operations.extend(life(execution, second));
+        operations
+    })
+}
+
+/// An execution that is claimed, if there is none, and completed, if it is running.
+fn life(execution: u8, sent: Vec<SentBy>) -> [Operation; 2] {
+    let claim = ClaimBy { execution, owner: 0, limits: 0, issued: None };
+    let by = By { execution, owner: OwnerOf::Holder, token: TokenOf::Held };
+    let complete = CompleteBy { by, failed: false, result: ResultOf::Empty, sent };
+    [Operation::Claim(vec![claim]), Operation::Complete(vec![complete])]
+}
+
+/// A relay delivers all that is due of the namespace of an execution, but what it is to keep in order.
+fn delivery(execution: u8, at_most_once: bool) -> [OutboxOperation; 2] {
+    let claim = ClaimMessagesBy {
+        namespace: execution,
+        topic: 0,
+        at_most_once,
+        reconciles: true,
+        rows_max: 50,
+        acks: Acks::Heard,
+    };
+    let by = |place| MessageBy { place, owner: OwnerOf::Holder, token: TokenOf::Held };
+    let ends = (0..50).map(|place| EndBy { by: by(place), to: EndOf::Delivered });
+    let end = OutboxOperation::End { batch: ends.collect(), acks: Acks::Heard };
+    [OutboxOperation::Claim(claim), end]
 }
 
 fn on_messages() -> impl Strategy<Value = OutboxOperation> {
