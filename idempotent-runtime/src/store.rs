@@ -137,9 +137,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Reaped, StoreError>;
 
     /// Examines at most `rows_max` executions in the order of their creation, starting behind `after`, and
-    /// deletes the expired ones among them with their journals and messages, but those with an undelivered message,
-    /// and sends the abandoned ones to review. Rows that are
-    /// locked are passed over.
+    /// deletes the expired ones among them with their journals, but those with an undelivered message, and sends the
+    /// abandoned ones to review. Rows that are locked are passed over.
     async fn purge(&self, after: Option<Cursor>, rows_max: u32) -> Result<Purged, StoreError>;
 
     /// The outbox's part of this store.

@@ -11,7 +11,8 @@ use super::{
 /// Last error of a message whose relay's lease lapsed, and that must not be delivered again blindly.
 pub const REASON_DELIVERY_LAPSED: &str = "the relay's lease lapsed during a delivery that runs at most once, and nobody knows whether it happened";
 
-/// What is stored of a message that is committed at `now` with its execution's completion.
+/// What is stored of a message that is committed at `now` with its execution's completion, also in the place of one of
+/// the same id that was delivered before the execution was purged.
 #[must_use]
 pub fn send(
     message: &Message,

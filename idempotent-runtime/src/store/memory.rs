@@ -255,13 +255,18 @@ impl Store for Memory {
             let record = row.as_deref().map(|row| &row.record);
             let (write, answer) = protocol::complete(record, request, now);
             if let (Some(row), Some(write)) = (row, write) {
+                if outbox.any_is_lost(request.sent()) {
+                    let text =
+                        "a message with the id of one that is to be sent is not delivered yet";
+                    return Err(StoreError::new(StoreErrorKind::Other, text));
+                }
                 row.record = write;
                 let namespace = &row.identity.namespace;
                 row.messages.extend(outbox.commit(request.sent(), request.id, namespace, now));
             }
-            answer
+            Ok(answer)
         });
-        Ok(answers.collect())
+        answers.collect()
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
@@ -362,7 +367,6 @@ impl Store for Memory {
                 reviewed += 1;
             } else if protocol::expired(&row.record, now) && !outbox.any_undelivered(&row.messages)
             {
-                outbox.delete(&row.messages);
                 let cursor = Cursor { created_at: row.record.created_at, id };
                 executions.remove(&id);
                 by_creation.remove(&cursor);

@@ -24,8 +24,10 @@ use crate::protocol::{
 /// - Of an ordering key at most one message is claimed at a time, in the order in which their completions were
 ///   committed, and none while an earlier one is undelivered. Other messages are claimed roughly in the order in which
 ///   they became due, whatever order they were committed in: one that commits late is not skipped.
-/// - [`Store::purge`](super::Store::purge) deletes no execution with an undelivered message, and deletes an
-///   execution's messages with it.
+/// - [`Store::purge`](super::Store::purge) deletes no execution with an undelivered message, and no message: one that was
+///   delivered stays until [`purge_messages`](Self::purge_messages) deletes it.
+/// - An execution that was purged may run again and send messages of the same ids. Each takes the place of the delivered
+///   one of its id, as if there had been none. None takes the place of an undelivered one: the completion fails.
 #[async_trait]
 pub trait Messages: fmt::Debug + Send + Sync + 'static {
     /// Claims messages that are due or whose relay's lease lapsed. Messages that are locked are passed over.

@@ -14,7 +14,7 @@ mod step;
 mod tests;
 
 pub(in crate::store) use columns::{EXECUTION, GRANTED, RECORD, STEP, list};
-pub(in crate::store) use message::{MESSAGE, headers, message, topic_count};
+pub(in crate::store) use message::{MESSAGE, headers, message, overwritten, topic_count};
 pub(in crate::store) use names::Names;
 #[cfg(any(feature = "sqlite", test))]
 pub(in crate::store) use numbers::ms_between;

@@ -26,7 +26,13 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Commits messages, and says at which places.
+    /// Whether one of these would take the place of one that is not delivered, which would be lost.
+    pub(super) fn any_is_lost(&self, messages: &[Message]) -> bool {
+        messages.iter().filter_map(|message| self.find(message.id)).any(protocol::holds_back)
+    }
+
+    /// Commits messages, and says at which places. Of the same id there may be one that was delivered and outlived
+    /// its execution; it goes.
     pub(super) fn commit(
         &mut self,
         messages: &[Message],
@@ -37,7 +43,9 @@ impl Outbox {
         let places = messages.iter().map(|message| {
             self.last += 1;
             let record = protocol::send(message, execution, namespace, self.last, now);
-            self.places.insert(record.id, self.last);
+            if let Some(old) = self.places.insert(record.id, self.last) {
+                self.messages.remove(&old);
+            }
             self.undelivered.insert(self.last);
             self.messages.insert(self.last, record);
             self.last
@@ -54,7 +62,7 @@ impl Outbox {
         places.iter().any(|place| self.undelivered.contains(place))
     }
 
-    pub(super) fn delete(&mut self, places: &[i64]) {
+    fn delete(&mut self, places: &[i64]) {
         for place in places {
             if let Some(message) = self.messages.remove(place) {
                 self.places.remove(&message.id);

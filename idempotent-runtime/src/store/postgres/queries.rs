@@ -302,7 +302,7 @@ fn reap(t: &str) -> String {
     )
 }
 
-/// Deletes the expired with their steps, and sends the abandoned to review.
+/// Deletes the expired with their steps, and sends the abandoned to review. Delivered messages stay.
 ///
 /// The steps that are deleted are those that were there when the statement began. An execution that was expired then,
 /// and behind the lock still has its token, has got no others; one that has moved on is left to the next purge.
@@ -315,7 +315,7 @@ fn purge(t: &str, s: &str, o: &str) -> String {
     );
     let open = "state = 2 AND open_steps > 0";
     let undelivered =
-        format!("EXISTS (SELECT FROM {o} m WHERE m.execution = e.id AND m.state <> 3)");
+        format!("EXISTS (SELECT FROM {o} m WHERE m.execution = e.id AND m.stage <> 3)");
     format!(
         "WITH p AS MATERIALIZED (SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}),
          l AS MATERIALIZED (
@@ -329,8 +329,7 @@ fn purge(t: &str, s: &str, o: &str) -> String {
            DELETE FROM {t} e
            WHERE id = ANY (ARRAY(SELECT id FROM h)) AND NOT ({open}) AND {expired}
              AND NOT {undelivered} RETURNING id),
-         s AS (DELETE FROM {s} WHERE id = ANY (ARRAY(SELECT id FROM d))),
-         o AS (DELETE FROM {o} WHERE execution = ANY (ARRAY(SELECT id FROM d)))
+         s AS (DELETE FROM {s} WHERE id = ANY (ARRAY(SELECT id FROM d)))
          SELECT (SELECT count(*) FROM d) AS deleted, (SELECT count(*) FROM r) AS reviewed"
     )
 }

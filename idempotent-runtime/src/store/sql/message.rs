@@ -28,6 +28,12 @@ pub(in crate::store) const MESSAGE: &[&str] = &[
     "done_at",
 ];
 
+/// What makes a row whose id is taken the one that was to be inserted, but for its place and its state.
+pub(in crate::store) fn overwritten() -> String {
+    let columns = MESSAGE.iter().filter(|column| !["id", "seq", "state"].contains(column));
+    columns.map(|column| format!("{column} = excluded.{column}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Reads the columns of [`MESSAGE`].
 pub(in crate::store) fn message(
     fields: &impl Fields,

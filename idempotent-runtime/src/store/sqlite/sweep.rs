@@ -132,7 +132,6 @@ impl Operation for Purge {
         let reviewed = affected(db.connection, abandon).await?;
         // While their executions are there to say which.
         affected(db.connection, page.bind(&db.queries.purge_steps, now)).await?;
-        affected(db.connection, page.bind(&db.queries.outbox.purge_with, now)).await?;
         let deleted = affected(db.connection, page.bind(&db.queries.purge, now)).await?;
         Ok(Purged { deleted, reviewed, next: page.next })
     }

@@ -49,7 +49,7 @@ async fn run(elsewhere: &mut dyn Elsewhere, statements: &[Statement]) -> bool {
 }
 
 /// Runs a completion and commits it, or rolls it back where it affects no row.
-async fn complete(bench: &Bench, completion: &Completion) -> Option<bool> {
+pub(super) async fn complete(bench: &Bench, completion: &Completion) -> Option<bool> {
     let (statements, mut elsewhere) = of(bench, completion).await?;
     let affected = run(&mut *elsewhere, &statements).await;
     if affected {

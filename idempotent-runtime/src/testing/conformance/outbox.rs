@@ -1,6 +1,7 @@
 //! The outbox: what a completion sends is there with it, and relays deliver it one at a time.
 
 mod deliveries;
+mod outlive;
 
 use super::bench::*;
 use crate::protocol::{
@@ -10,6 +11,7 @@ use crate::protocol::{
 };
 
 pub(super) use deliveries::*;
+pub(super) use outlive::*;
 
 const TOPIC: &str = "receipt";
 

@@ -311,6 +311,10 @@ macro_rules! __store_properties {
             only_what_is_dead_or_in_review_is_decided
             undelivered_messages_are_counted_by_topic
             purge_spares_an_execution_with_an_undelivered_message
+            purge_leaves_the_delivered_messages_of_what_it_deletes
+            message_sent_again_after_the_purge_is_new_and_delivered_once_more
+            message_sent_again_elsewhere_is_new
+            message_is_not_sent_over_an_undelivered_one
             purge_of_messages_deletes_what_was_delivered_long_ago
             relays_at_once_claim_each_message_once
             relays_at_once_claim_one_message_of_an_ordering_key

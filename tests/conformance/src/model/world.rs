@@ -91,6 +91,8 @@ impl World {
             self.journals.entry(id).or_default().insert(step.name.clone(), step);
         }
         for message in messages {
+            // Of the same id there is at most one that outlived an earlier life of the execution.
+            self.messages.retain(|left| left.id != message.id || protocol::holds_back(left));
             self.places += 1;
             self.sent.insert(message.id);
             let namespace = identity(id).namespace;
@@ -135,7 +137,6 @@ impl World {
                 self.records.insert(*id, abandoned);
                 reviewed += 1;
             } else if protocol::expired(&self.records[id], self.now) && !self.has_undelivered(*id) {
-                self.messages.retain(|message| message.execution != *id);
                 self.records.remove(id);
                 self.journals.remove(id);
                 self.order.retain(|kept| kept != id);

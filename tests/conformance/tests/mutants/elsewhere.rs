@@ -1,7 +1,7 @@
 //! Completions past the store whose every rule can be broken.
 
 use async_trait::async_trait;
-use idempotent_runtime::protocol::{self, Completion, Record};
+use idempotent_runtime::protocol::{Completion, Record};
 use idempotent_runtime::store::{Parameter, Statement};
 use idempotent_runtime::testing::conformance::Elsewhere;
 use tokio::sync::OwnedMutexGuard;
@@ -36,12 +36,8 @@ impl Reference {
         let mut rows = self.rows().expect("it is open");
         let Some(row) = rows.get_mut(&completion.id) else { return };
         row.1 = record;
-        let namespace = row.0.namespace.clone();
-        let mut outbox = self.outbox.lock().expect("no rule panics");
         for message in (self.rules.sent_elsewhere)(completion) {
-            let place = i64::try_from(outbox.len()).expect("it is short");
-            let now = self.now();
-            outbox.push(protocol::send(message, completion.id, &namespace, place, now));
+            self.send(message, completion.id, &row.0.namespace, self.now());
         }
     }
 }

@@ -142,5 +142,27 @@ mutants! {
     } }
     outbox messages_never_expire { message_expired: |_, _, _| false }
     outbox senders_are_not_spared { spares_senders: false }
-    outbox messages_outlive_their_execution { purges_messages: false }
+    outbox messages_are_purged_with_their_execution { purges_messages: true }
+    outbox what_is_sent_again_stays_delivered { sent_again: |left, _| left.clone() }
+    outbox what_is_sent_again_keeps_its_state { sent_again: |left, sent| {
+        MessageRecord { state: left.state, done_at: left.done_at, ..sent }
+    } }
+    outbox what_is_sent_again_keeps_its_content { sent_again: |left, sent| {
+        let (topic, ordering_key) = (left.topic.clone(), left.ordering_key.clone());
+        MessageRecord { topic, ordering_key, headers: left.headers.clone(), ..sent }
+    } }
+    outbox what_is_sent_again_keeps_its_place { sent_again: |left, sent| {
+        MessageRecord { seq: left.seq, ..sent }
+    } }
+    outbox what_is_sent_again_keeps_its_attempts { sent_again: |left, sent| {
+        MessageRecord { attempts: left.attempts, ..sent }
+    } }
+    outbox what_is_sent_again_keeps_its_relay { sent_again: |left, sent| {
+        MessageRecord { owner: left.owner, token: left.token, ..sent }
+    } }
+    outbox what_is_sent_again_keeps_what_became_of_it { sent_again: |left, sent| {
+        let last_error = left.last_error.clone();
+        MessageRecord { last_error, asks: left.asks, at_most_once: left.at_most_once, ..sent }
+    } }
+    suite what_is_undelivered_is_sent_over { sends_over: |_| true }
 }

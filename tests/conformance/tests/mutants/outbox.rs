@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    self, Completion, DeliveryEnd, ExecutionId, MessageClaim, MessageDecision, MessageId,
+    self, Completion, DeliveryEnd, ExecutionId, Message, MessageClaim, MessageDecision, MessageId,
     MessageListing, MessageRecord, MessageRenewal, MessageState, MessagesClaimed, Micros, Renewed,
     Settled, TopicCount, Written,
 };
-use idempotent_runtime::store::{Messages, StoreError, Wakeups};
+use idempotent_runtime::store::{Messages, StoreError, StoreErrorKind, Wakeups};
 
 use crate::reference::{MessageTransition, Reference};
 
 impl Reference {
-    /// Completes, and appends what was sent with each that is written.
+    /// Completes, and sends with each that is written.
     pub(super) fn complete_and_send(
         &self,
         completions: &[Completion],
@@ -22,21 +22,52 @@ impl Reference {
             let rows = self.rows()?;
             completions.iter().map(|it| rows.get(&it.id).cloned()).collect()
         };
+        for (completion, before) in completions.iter().zip(&before) {
+            let record = before.as_ref().map(|(_, record)| record);
+            let (write, _) = (self.rules.complete)(record, completion, self.now());
+            if write.is_some() && self.is_refused((self.rules.sent)(completion)) {
+                let text = "a message of that id is undelivered";
+                return Err(StoreError::new(StoreErrorKind::Other, text));
+            }
+        }
         let answers = self.each(completions, |request| request.id, self.rules.complete)?;
         let rows = self.rows()?;
         let now = self.now();
         for (completion, before) in completions.iter().zip(before) {
             let after = rows.get(&completion.id).cloned();
             let (Some((identity, _)), true) = (&after, after != before) else { continue };
-            let mut outbox = self.outbox.lock().expect("no rule panics");
             for message in (self.rules.sent)(completion) {
-                // Behind all that are left, however many were deleted.
-                let place = outbox.last().map_or(0, |last| last.seq + 1);
-                let namespace = &identity.namespace;
-                outbox.push(protocol::send(message, completion.id, namespace, place, now));
+                self.send(message, completion.id, &identity.namespace, now);
             }
         }
         Ok(answers)
+    }
+
+    /// Whether one of these is not to take the place of what is there.
+    fn is_refused(&self, messages: &[Message]) -> bool {
+        let outbox = self.outbox.lock().expect("no rule panics");
+        let is_taken = |it: &Message| {
+            outbox.iter().any(|left| left.id == it.id && !(self.rules.sends_over)(left))
+        };
+        messages.iter().any(is_taken)
+    }
+
+    pub(super) fn send(
+        &self,
+        message: &Message,
+        execution: ExecutionId,
+        namespace: &str,
+        now: Micros,
+    ) {
+        let mut outbox = self.outbox.lock().expect("no rule panics");
+        // Behind all that are left, however many were deleted.
+        let place = outbox.last().map_or(0, |last| last.seq + 1);
+        let mut sent = protocol::send(message, execution, namespace, place, now);
+        if let Some(left) = outbox.iter().position(|left| left.id == message.id) {
+            sent = (self.rules.sent_again)(&outbox.remove(left), sent);
+        }
+        let behind = outbox.partition_point(|it| it.seq < sent.seq);
+        outbox.insert(behind, sent);
     }
 
     pub(super) fn has_undelivered(&self, id: ExecutionId) -> bool {

@@ -81,6 +81,10 @@ pub(crate) struct Rules {
     pub(crate) spares_senders: bool,
     /// Whether the messages of an execution are deleted with it.
     pub(crate) purges_messages: bool,
+    /// Whether a message takes the place of one of the same id.
+    pub(crate) sends_over: fn(&MessageRecord) -> bool,
+    /// What is stored then, of the one that is there and the one that is sent.
+    pub(crate) sent_again: fn(&MessageRecord, MessageRecord) -> MessageRecord,
     /// What becomes of an identity on its way in.
     pub(crate) identity: fn(&Identity) -> Identity,
     pub(crate) listed: fn(&Identity, &Record, &str) -> bool,
@@ -126,7 +130,9 @@ impl Default for Rules {
             decide_message: protocol::decide_message,
             message_expired: protocol::message_expired,
             spares_senders: true,
-            purges_messages: true,
+            purges_messages: false,
+            sends_over: |left| !protocol::holds_back(left),
+            sent_again: |_, sent| sent,
             identity: Identity::clone,
             listed: |identity, record, namespace| {
                 record.state == State::Review && identity.namespace == namespace

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::{interval, token};
 use crate::protocol::{DeliveryEndTo, MessageState};
-use crate::store::sql::{MESSAGE, Names, list, ms};
+use crate::store::sql::{MESSAGE, Names, list, ms, overwritten};
 
 /// The table and its indexes. A message costs two more row versions, a claim's and an end's. No index looks at what a
 /// claim or a renewal writes, so that they are HOT updates where their page has room, and it is left some: the
 /// indexes know `stage`, in which pending and sending are one, and `queued_at`, when it became due, which stays while
-/// `due_at` becomes the lease's end. An end has an entry in every index that the message is in, so the one for
-/// ordering keys and the one for what waits for a person leave out the others. Places have no index of their own.
+/// `due_at` becomes the lease's end. An end has an entry in every index that the message is in afterwards, so no index
+/// but the one for the purge has what was delivered, and the one for ordering keys and the one for what waits for a
+/// person leave out the others. Places have no index of their own.
 pub(in super::super) fn tables(names: &Names) -> Vec<String> {
     let outbox = &names.outbox;
     let [due, order, held, execution, done] = ["due", "order", "held", "execution", "done"]
@@ -51,7 +52,7 @@ WHERE ordering_key IS NOT NULL AND stage <> 3"
         format!(
             "CREATE INDEX IF NOT EXISTS {held} ON {outbox} (namespace, topic, seq) WHERE stage IN (4, 5)"
         ),
-        format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution)"),
+        format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution) WHERE stage <> 3"),
         format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE stage = 3"),
     ]
 }
@@ -187,6 +188,9 @@ fn complete(execution: &str, t: &str, channel: &str) -> String {
 ///
 /// Completions that send under one ordering key go one after the other from here to their commits: only then is the
 /// order of their places the order of their commits. The locks end with the transaction, and are taken in one order.
+///
+/// A message of the same id is one that was delivered and outlived its execution: it becomes the new one. Any other
+/// would be lost, so its state is set to NULL, which is an error and fails the completion.
 pub(in super::super) fn sending(t: &str, channel: &str) -> String {
     format!(
         "lock AS MATERIALIZED (
@@ -195,13 +199,16 @@ pub(in super::super) fn sending(t: &str, channel: &str) -> String {
              FROM done d, sent m WHERE m.ordering_key IS NOT NULL ORDER BY hash) k),
          locked AS MATERIALIZED (SELECT count(*) AS n, clock_timestamp() AS now FROM lock),
          stored AS (
-           INSERT INTO {t} (id, execution, namespace, topic, ordering_key, headers, body, state,
+           INSERT INTO {t} AS was (id, execution, namespace, topic, ordering_key, headers, body, state,
              attempts, at_most_once, asks, owner, token, due_at, queued_at, created_at)
            SELECT m.id, d.id, d.namespace, m.topic, m.ordering_key, m.headers, m.body, 1, 0, false,
              false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay}, l.now + {delay}, l.now
-           FROM done d, locked l, sent m WHERE l.n >= 0 ORDER BY m.n),
+           FROM done d, locked l, sent m WHERE l.n >= 0 ORDER BY m.n
+           ON CONFLICT (id) DO UPDATE SET seq = DEFAULT, state = CASE WHEN was.stage = 3 THEN 1 END,
+             queued_at = excluded.queued_at, {overwritten}),
          told AS MATERIALIZED (SELECT pg_notify('{channel}', d.namespace) FROM done d)",
         delay = interval("m.delay_ms"),
+        overwritten = overwritten(),
     )
 }
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::expired;
-use crate::store::sql::{MESSAGE, Names, list};
+use crate::store::sql::{MESSAGE, Names, list, overwritten};
 
 /// The tables and indexes.
 pub(in super::super) fn tables(names: &Names) -> Vec<String> {
@@ -41,7 +40,7 @@ WHERE state IN (1, 2)"
             "CREATE INDEX IF NOT EXISTS {order} ON {outbox} (namespace, topic, ordering_key, seq)
 WHERE state <> 3"
         ),
-        format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution)"),
+        format!("CREATE INDEX IF NOT EXISTS {execution} ON {outbox} (execution) WHERE state <> 3"),
         format!("CREATE INDEX IF NOT EXISTS {done} ON {outbox} (done_at) WHERE state = 3"),
     ]
 }
@@ -59,8 +58,6 @@ pub(in super::super) struct Outbox {
     pub(in super::super) list: Arc<str>,
     pub(in super::super) count: Arc<str>,
     pub(in super::super) purge: Arc<str>,
-    /// Deletes those of the executions that [`purge`](super::Queries::purge) deletes.
-    pub(in super::super) purge_with: Arc<str>,
 }
 
 impl Outbox {
@@ -69,12 +66,8 @@ impl Outbox {
         let columns = list("m", MESSAGE);
         Self {
             table: t.replace('"', ""),
-            insert: insert(names).into(),
-            insert_guarded: format!(
-                "{} AND owner = ?9 AND token = ?10 AND state = 1",
-                insert(names)
-            )
-            .into(),
+            insert: insert(names, "").into(),
+            insert_guarded: insert(names, "AND owner = ?9 AND token = ?10 AND state = 1").into(),
             due: format!(
                 "SELECT {columns} FROM {t} m
                  WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.due_at <= ?3
@@ -113,21 +106,22 @@ impl Outbox {
                    SELECT seq FROM {t} WHERE state = 3 AND done_at < ?1 ORDER BY done_at LIMIT ?2)"
             )
             .into(),
-            purge_with: format!(
-                "DELETE FROM {t} WHERE execution IN (SELECT id FROM {} WHERE {})",
-                names.execution,
-                expired(names)
-            )
-            .into(),
         }
     }
 }
 
-fn insert(Names { outbox, execution, .. }: &Names) -> String {
+/// Writes a message, if there is such an execution and the condition holds of it.
+///
+/// A message of the same id is one that was delivered and outlived its execution: it becomes the new one. Any other
+/// would be lost, so its state is set to NULL, which is an error and fails the completion.
+fn insert(Names { outbox, execution, .. }: &Names, condition: &str) -> String {
     format!(
         "INSERT INTO {outbox} (id, execution, namespace, topic, ordering_key, headers, body, state,
            attempts, at_most_once, asks, owner, token, due_at, created_at)
          SELECT ?1, ?2, namespace, ?3, ?4, ?5, ?6, 1, 0, 0, 0, zeroblob(16), 0, ?7, ?8
-         FROM {execution} WHERE id = ?2"
+         FROM {execution} WHERE id = ?2 {condition}
+         ON CONFLICT (id) DO UPDATE SET seq = excluded.seq,
+           state = CASE WHEN {outbox}.state = 3 THEN 1 END, {}",
+        overwritten()
     )
 }
