@@ -8,7 +8,7 @@ use idempotent_runtime::outbox::{self, Delivery, Relay, Route};
 use idempotent_runtime::protocol::MessageState;
 use tokio::time::Instant;
 
-use crate::support::{PLAIN, run, runtime_on, store};
+use crate::support::{Fault, PLAIN, run, runtime_on, store};
 
 const LEASE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_secs(2);
@@ -60,4 +60,31 @@ async fn a_busy_relay_takes_over_what_another_left_behind() {
     assert!(late <= POLL + 2 * DELIVERY, "{late:?} behind the end of its lease");
     let ended = arrived.values().max().unwrap();
     assert!(*ended > lapses_at + 2 * LEASE, "the relay was busy for long enough");
+}
+
+/// The answer to a claim is lost, and the store comes back just before the lease lapses: what was claimed is given back at once,
+/// and not at the next look, when it would have lapsed.
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_too_long_ago_is_given_back_at_once() {
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    run(&runtime, &PLAIN, "one", &(), async { Ok(outbox::send("out", &1)?) }).await.unwrap();
+    let arrived = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&arrived);
+    let route = Route::new(move |_: Delivery| {
+        *seen.lock().unwrap() += 1;
+        async { Ok(()) }
+    });
+    store.fail("claim_messages", Fault::AckLost, 1);
+    store.fail("claim_messages", Fault::Away, u32::MAX);
+    let relay = Relay::new(&runtime).sink("out", route.at_most_once().lease(LEASE));
+    let relay = tokio::spawn(relay.poll_every(4 * LEASE).run());
+    tokio::time::sleep(LEASE * 91 / 100).await;
+    store.heal();
+    while store.inner.all_messages().unwrap()[0].state != MessageState::Delivered {
+        tokio::time::sleep(DELIVERY).await;
+        assert_ne!(store.inner.all_messages().unwrap()[0].state, MessageState::Review);
+    }
+    relay.abort();
+    assert_eq!(*arrived.lock().unwrap(), 1);
 }

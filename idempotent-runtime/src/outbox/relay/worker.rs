@@ -134,10 +134,10 @@ impl Worker {
         if let Some(grace_end) = self.grace_end {
             until = until.min(grace_end);
         }
-        if self.again_at.is_some() || !self.ends.is_empty() {
+        if let Some(again_at) = self.again_at {
             // Nothing else is done before.
-            until = self.again_at.unwrap_or(until);
-        } else if self.looks && self.free() > 0 && !stopping {
+            until = again_at;
+        } else if !self.ends.is_empty() || self.looks && self.free() > 0 && !stopping {
             return;
         }
         let clock = self.runtime.shared_clock();
@@ -289,6 +289,8 @@ impl Worker {
         let lease = Arc::new(Lease::new(asked, self.route.lease));
         // An answer that was lost comes late; what is left of the lease may be too little, or nothing.
         if self.is_stopping() || lease.is_over(self.now()) {
+            // Before the lease lapses, and before a claim that would find that it has.
+            self.ends_first = true;
             return self.end(&message, DeliveryEndTo::Released);
         }
         let message = Arc::new(message);

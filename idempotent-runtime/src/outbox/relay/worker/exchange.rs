@@ -10,6 +10,10 @@ use crate::policy::ms;
 use crate::protocol::{DeliveryEnd, MessageClaim, MessagesClaimed, Micros, Owner, Written};
 use crate::runtime::Runtime;
 
+/// A relay that waits to be told, and polls seldom, looks for all as often as one that only polls: what it was told of
+/// may have been committed later than what it has seen.
+const ALL_EVERY_MAX: Duration = Duration::from_secs(1);
+
 impl Worker {
     /// Notes what ended and claims what may begin, side by side: neither waits for the other's commit.
     pub(super) async fn write_and_claim(&mut self) {
@@ -62,7 +66,7 @@ impl Worker {
                 let now = self.now();
                 if now >= self.all_at {
                     self.since = Micros(0);
-                    self.all_at = now.saturating_add(self.poll);
+                    self.all_at = now.saturating_add(self.poll.min(ALL_EVERY_MAX));
                 }
                 Some((self.new_claim(rows_max), now))
             }
@@ -82,7 +86,9 @@ impl Worker {
                 let oldest = messages.iter().map(|message| message.created_at).min();
                 self.looks = claim.again || found >= usize::try_from(claim.rows_max).unwrap_or(0);
                 // What was committed before the oldest of a full claim is under way, held back, or delayed.
-                self.since = oldest.filter(|_| self.looks).unwrap_or(Micros(0));
+                if !claim.again {
+                    self.since = oldest.filter(|_| self.looks).unwrap_or(Micros(0));
+                }
                 for id in reviewed {
                     tracing::error!(topic = self.topic, message = %id, "a message needs review");
                     metrics::delivery(&self.topic, "review");
