@@ -28,6 +28,8 @@ pub(crate) struct Journal {
     idle: Notify,
     /// Wakes the steps that wait for the records of others.
     landed: Notify,
+    /// Wakes the steps that wait for those that the body has not come to.
+    moved: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -156,9 +158,11 @@ impl Journal {
         }
         known.visited.insert(name.clone());
         let entry = known.entries.get(name).cloned();
-        known.turns.visited();
+        let place = entry.as_ref().and_then(place);
+        known.turns.visited(place.as_ref());
+        self.moved.notify_waiters();
         known.running += 1;
-        let turn = Turn::of(self, entry.as_ref().and_then(place));
+        let turn = Turn::of(self, place);
         let running = Running(Arc::clone(self));
         Ok(Visit { entry, turn, running })
     }

@@ -36,7 +36,7 @@ where
     let (this, visit) = This::visit(&step, Q::ASKS).await;
     let Visit { entry, turn, running } = visit;
     let StepBuilder { question, retries, timeout, .. } = step;
-    turn.come().await;
+    turn.come(this.execution.runtime().clock()).await;
     let (generation, seen) = match this.next(entry).await {
         Next::Replay(json) => return Ok(this.replay(&json).await),
         Next::Run { generation, seen } => (generation, seen),

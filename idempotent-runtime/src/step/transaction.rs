@@ -26,7 +26,7 @@ where
     let step = step.with_kind(InTransaction);
     let (this, visit) = This::visit(&step, false).await;
     let Visit { entry, turn, running } = visit;
-    turn.come().await;
+    turn.come(this.execution.runtime().clock()).await;
     let generation = match this.next(entry).await {
         Next::Replay(json) => return Ok(this.replay(&json).await),
         Next::Run { generation, .. } => generation,
@@ -133,7 +133,7 @@ impl This {
         };
         match self.execution.runtime().in_own_task(closing).await {
             Ok(Ok(turn)) => {
-                turn.come().await;
+                turn.come(self.execution.runtime().clock()).await;
                 value
             }
             Ok(Err(NotCommitted::Fenced)) => self.fail(Error::LeaseLost).await,

@@ -72,7 +72,7 @@ impl This {
             }
         };
         let turn = self.write(StepFound::Happened(json), generation, running).await;
-        turn.come().await;
+        turn.come(self.execution.runtime().clock()).await;
         value
     }
 

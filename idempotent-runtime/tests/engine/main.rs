@@ -16,6 +16,7 @@ mod faults;
 mod leases;
 mod limits;
 mod observability;
+mod order;
 mod outbox;
 mod races;
 mod results;

@@ -1,7 +1,9 @@
-use std::future::Future;
+use std::future::{Future, pending, ready};
+use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use super::*;
+use crate::clock::Clock;
 use crate::protocol::{ExecutionId, Owner, Token};
 
 fn name(step: &str) -> StepName {
@@ -41,9 +43,29 @@ fn recorded(of: &str, at: i64) -> Step {
     Step { done_at: Some(Micros(at)), ..step(of, StepState::Recorded, StepClass::Plain) }
 }
 
+/// No time passes on it, or all of it at once.
+#[derive(Debug)]
+struct Still {
+    over: bool,
+}
+
+impl Clock for Still {
+    fn now_us(&self) -> i64 {
+        0
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep_until(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        if self.over { Box::pin(ready(())) } else { Box::pin(pending()) }
+    }
+}
+
 /// Whether it is this turn now, without anybody else having been polled meanwhile.
 fn has_come(turn: &Turn) -> bool {
-    let mut coming = std::pin::pin!(turn.come());
+    let mut coming = std::pin::pin!(turn.come(&Still { over: false }));
     coming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
@@ -68,13 +90,35 @@ fn a_step_that_does_not_go_on_is_waited_for_as_long_as_others_do() {
     let turn = |of| journal.visit(&name(of)).unwrap().turn;
     let (kept, last) = (turn("first"), turn("last"));
     let mut cx = Context::from_waker(Waker::noop());
-    let mut coming = std::pin::pin!(last.come());
+    let mut coming = std::pin::pin!(last.come(&Still { over: false }));
     assert!(coming.as_mut().poll(&mut cx).is_pending());
     drop(turn("second"));
     assert!(coming.as_mut().poll(&mut cx).is_pending(), "one of them went on");
     assert!(coming.as_mut().poll(&mut cx).is_pending(), "nobody need have been polled yet");
     assert!(coming.as_mut().poll(&mut cx).is_ready(), "the kept one is not polled");
     drop(kept);
+}
+
+#[test]
+fn steps_that_the_body_does_not_come_to_are_waited_for_with_patience() {
+    let journal = journal(vec![recorded("first", 1), recorded("second", 2), recorded("third", 3)]);
+    let turn = |of| journal.visit(&name(of)).unwrap().turn;
+    let (second, new) = (turn("second"), turn("new"));
+    let mut cx = Context::from_waker(Waker::noop());
+    let still = Still { over: false };
+    let mut coming = Box::pin(second.come(&still));
+    assert!((0..10).all(|_| coming.as_mut().poll(&mut cx).is_pending()), "others yield in vain");
+    assert!(!has_come(&new));
+    // The body does not come to the first one in time: it holds nobody up any more. The third holds up what is new.
+    let over = Still { over: true };
+    assert!(Box::pin(second.come(&over)).as_mut().poll(&mut cx).is_ready());
+    assert!(coming.as_mut().poll(&mut cx).is_ready(), "it is given up for all");
+    drop(coming);
+    drop(turn("first"));
+    drop(second);
+    assert!(!has_come(&new));
+    drop(turn("third"));
+    assert!(has_come(&new));
 }
 
 #[test]

@@ -3,9 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Journal;
+use crate::clock::Clock;
 use crate::protocol::{Micros, StepFound, StepName, StepRecord};
+
+/// A step goes on before recorded ones that the body has not come to when none goes on for so long: each may stand behind
+/// something that takes its time, or the body may never come to it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A step goes on before others when they have not moved for so many polls of it. Between two of its polls the other
 /// branches of a `select!` need not have been polled, which starts with a random one; between three they have.
@@ -18,6 +24,8 @@ type Place = (Micros, StepName);
 pub(super) struct Turns {
     /// Of the values that are recorded and that the body has not been handed yet.
     ahead: BTreeSet<Place>,
+    /// Those of them that the body has not come to in this attempt.
+    unvisited: BTreeSet<Place>,
     /// Records on their way to the store, by a number that rises.
     on_the_way: BTreeSet<u64>,
     sent: u64,
@@ -28,17 +36,42 @@ pub(super) struct Turns {
 impl Turns {
     /// With the values that attempts before have recorded.
     pub(super) fn new(recorded: impl Iterator<Item = Place>) -> Self {
-        Self { ahead: recorded.collect(), ..Self::default() }
+        let ahead: BTreeSet<Place> = recorded.collect();
+        Self { unvisited: ahead.clone(), ahead, ..Self::default() }
     }
 
     /// The body came to a step.
-    pub(super) fn visited(&mut self) {
+    pub(super) fn visited(&mut self, place: Option<&Place>) {
         self.moves += 1;
+        if let Some(place) = place {
+            self.unvisited.remove(place);
+        }
     }
 
-    fn has_before(&self, place: Option<&Place>) -> bool {
-        self.ahead.first().is_some_and(|first| place.is_none_or(|place| first < place))
+    /// Whom a step waits for.
+    fn before(&self, place: Option<&Place>) -> Option<Before> {
+        let is_before = |first: &Place| place.is_none_or(|place| first < place);
+        self.ahead.first().filter(|first| is_before(first))?;
+        let is_unvisited = self.unvisited.first().is_some_and(is_before);
+        Some(if is_unvisited { Before::Unvisited } else { Before::Visited { moves: self.moves } })
     }
+
+    /// Waits no more for those before a step that the body has not come to.
+    fn give_up_unvisited(&mut self, place: Option<&Place>) {
+        let later = place.map_or_else(BTreeSet::new, |place| self.unvisited.split_off(place));
+        for given_up in std::mem::replace(&mut self.unvisited, later) {
+            self.ahead.remove(&given_up);
+        }
+        self.moves += 1;
+    }
+}
+
+/// Whom a step waits for.
+enum Before {
+    /// One that the body has not come to.
+    Unvisited,
+    /// Only such as the body has come to. `moves` rises when one goes on.
+    Visited { moves: u64 },
 }
 
 /// A step's turn to go on; over when this is dropped.
@@ -57,23 +90,37 @@ impl Turn {
     }
 
     /// Lets the steps go first whose values were recorded before: those that can, and as long as one of them does. A
-    /// step that the body keeps and does not poll holds nobody up.
-    pub(crate) async fn come(&self) {
+    /// step that the body keeps and does not poll holds nobody up; one that it does not come to, for [`PATIENCE`].
+    pub(crate) async fn come(&self, clock: &dyn Clock) {
         self.records_before().await;
-        let (mut moves, mut quiet) = (None, 0);
-        while let Some(seen) = self.moves_if_not_first() {
-            quiet = if moves == Some(seen) { quiet + 1 } else { 0 };
-            if quiet == QUIET {
-                return;
+        let (mut seen, mut quiet) = (None, 0);
+        loop {
+            // Made first and asked then, while a move is noted first and wakes then.
+            let moved = self.journal.moved.notified();
+            let before = self.journal.known().turns.before(self.place.as_ref());
+            match before {
+                None => return,
+                Some(Before::Unvisited) => tokio::select! {
+                    biased;
+                    () = moved => {}
+                    () = clock.sleep_until(clock.elapsed().saturating_add(PATIENCE)) => self.give_up_unvisited(),
+                },
+                Some(Before::Visited { moves }) => {
+                    quiet = if seen == Some(moves) { quiet + 1 } else { 0 };
+                    if quiet == QUIET {
+                        return;
+                    }
+                    seen = Some(moves);
+                    tokio::task::yield_now().await;
+                }
             }
-            moves = Some(seen);
-            tokio::task::yield_now().await;
         }
     }
 
-    fn moves_if_not_first(&self) -> Option<u64> {
-        let known = self.journal.known();
-        known.turns.has_before(self.place.as_ref()).then_some(known.turns.moves)
+    fn give_up_unvisited(&self) {
+        tracing::debug!("recorded steps that the body does not come to are not waited for");
+        self.journal.known().turns.give_up_unvisited(self.place.as_ref());
+        self.journal.moved.notify_waiters();
     }
 
     /// Completes when no record is on its way that may lie before this one.
@@ -96,6 +143,8 @@ impl Drop for Turn {
             let mut known = self.journal.known();
             known.turns.ahead.remove(place);
             known.turns.moves += 1;
+            drop(known);
+            self.journal.moved.notify_waiters();
         }
     }
 }
