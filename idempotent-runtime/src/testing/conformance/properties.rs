@@ -290,6 +290,7 @@ macro_rules! __store_properties {
             claimed_message_is_not_claimed_again
             claim_of_messages_takes_at_most_rows_max_and_the_oldest
             claim_of_messages_keeps_to_its_topic_and_namespace
+            claim_of_messages_since_an_instant_finds_all_that_were_committed_then
             delayed_message_is_claimed_once_it_is_due
             message_of_a_lapsed_relay_is_claimed_under_a_raised_token
             lapsed_delivery_at_most_once_goes_to_review

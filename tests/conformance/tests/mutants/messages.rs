@@ -53,6 +53,10 @@ mutants! {
         let next = protocol::claim_message(message, held, claim, now)?;
         Some(MessageRecord { attempts: message.attempts, ..next })
     } }
+    suite claims_since_an_instant_leave_it_out { claim_message: |message, held, claim, now| {
+        let later = message.created_at > claim.since;
+        later.then(|| protocol::claim_message(message, held, claim, now)).flatten()
+    } }
     outbox order_is_ignored { claim_message: |message, _, claim, now| {
         protocol::claim_message(message, false, claim, now)
     } }

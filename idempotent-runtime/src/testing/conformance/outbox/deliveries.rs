@@ -226,6 +226,23 @@ pub(in crate::testing::conformance) async fn purge_of_messages_deletes_what_was_
     assert!(bench.read(id(1)).await.is_some());
 }
 
+pub(in crate::testing::conformance) async fn claim_of_messages_since_an_instant_finds_all_that_were_committed_then(
+    bench: &Bench,
+) {
+    send(bench, 1, vec![message(1), Message { delay_ms: 5_000, ..message(2) }]).await;
+    bench.age_s(10).await;
+    send(bench, 2, vec![message(3), message(4)]).await;
+    send(bench, 3, vec![message(5)]).await;
+    let since = record(bench, 3).await.created_at;
+    let newest = claimed(bench, &MessageClaim { since, ..relay(7, 10) }).await;
+    // The store may have left out what is older, or not.
+    let mut all = ids(&newest);
+    assert!([3, 4, 5].iter().all(|n| all.contains(&message_id(*n))), "{all:?}");
+    all.extend(ids(&claimed(bench, &relay(8, 10)).await));
+    all.sort_unstable();
+    assert_eq!(all, [1, 2, 3, 4, 5].map(message_id));
+}
+
 pub(in crate::testing::conformance) async fn relays_at_once_claim_each_message_once(bench: &Bench) {
     send(bench, 1, (1..=40).map(message).collect()).await;
     let answers =
