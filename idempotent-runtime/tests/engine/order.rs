@@ -86,8 +86,8 @@ async fn a_branch_that_waits_between_two_steps_wins_again() {
             tokio::time::sleep(ms(300)).await;
             paid("card", 6).await
         };
-        let cash = paid("cash", 310);
-        tokio::select! { it = card => it, it = cash => it }
+        let cash = paid("cash", 309);
+        tokio::select! { biased; it = card => it, it = cash => it }
     });
     assert_eq!(ships.await, ["card"]);
 }
