@@ -49,6 +49,11 @@ where
     Arc::try_unwrap(shipped).unwrap().into_inner().unwrap()
 }
 
+/// A race in which the effect of cash is over when the record of card is acknowledged, and is recorded behind it.
+async fn card_or_cash(card: impl Future<Output = Answer<String>>, cash_ms: u64) -> Answer<String> {
+    tokio::select! { biased; it = card => it, it = paid("cash", cash_ms) => it }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_branch_that_waits_before_its_step_wins_again() {
     let ships = shipped(|| async {
@@ -56,9 +61,7 @@ async fn a_branch_that_waits_before_its_step_wins_again() {
             tokio::time::sleep(ms(1)).await;
             paid("card", 10).await
         };
-        // Over when the record of the other is acknowledged, and recorded behind it.
-        let cash = paid("cash", 11);
-        tokio::select! { biased; it = card => it, it = cash => it }
+        card_or_cash(card, 11).await
     });
     assert_eq!(ships.await, ["card"]);
 }
@@ -72,8 +75,7 @@ async fn a_branch_that_yields_before_its_step_wins_again() {
             }
             paid("card", 10).await
         };
-        let cash = paid("cash", 10);
-        tokio::select! { biased; it = card => it, it = cash => it }
+        card_or_cash(card, 10).await
     });
     assert_eq!(ships.await, ["card"]);
 }
@@ -86,8 +88,7 @@ async fn a_branch_that_waits_between_two_steps_wins_again() {
             tokio::time::sleep(ms(300)).await;
             paid("card", 6).await
         };
-        let cash = paid("cash", 309);
-        tokio::select! { biased; it = card => it, it = cash => it }
+        card_or_cash(card, 309).await
     });
     assert_eq!(ships.await, ["card"]);
 }
