@@ -13,6 +13,7 @@ use crate::protocol::{
     Claim, Claimed, Decision, Granted, Identity, Limits, Micros, Owner, Record, Release, ReleaseTo,
     Seen, Step, TakeOver, TakenOver, Target, decide,
 };
+use crate::random;
 use crate::runtime::Runtime;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -127,7 +128,7 @@ pub(crate) async fn ask(
     lead: Lead,
     _entered: Entered,
 ) -> Result<Asked, Error> {
-    let owner = Owner(uuid::Uuid::new_v4().into_bytes());
+    let owner = Owner(random::uuid().into_bytes());
     let claim = first_claim(&runtime, &request, owner, limits);
     let mut outrun = 0;
     loop {

@@ -375,7 +375,7 @@ impl Caller {
 
 /// Between half and the whole of `duration`, so that callers do not march in step.
 pub(crate) fn jittered(duration: Duration) -> Duration {
-    let random = uuid::Uuid::new_v4().as_u128() & 0xFF;
+    let random = crate::random::uuid().as_u128() & 0xFF;
     let parts = u32::try_from(random).unwrap_or(0);
     duration / 2 + (duration / 2).saturating_mul(parts) / 0xFF
 }

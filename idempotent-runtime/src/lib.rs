@@ -133,6 +133,7 @@ mod error;
 mod metrics;
 pub mod protocol;
 pub mod provider;
+mod random;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -22,6 +22,8 @@ pub use delivery::{
 };
 pub(crate) use fingerprint::{Comparison, Entry, compare};
 pub(crate) use map::IdMap;
+#[cfg(feature = "testing")]
+pub(crate) use map::seed_maps;
 pub use message::{
     DecideTo, DeliveryEnd, DeliveryEndTo, Message, MessageClaim, MessageDecision, MessageId,
     MessageListing, MessageRecord, MessageRenewal, MessageState, MessagesClaimed, TopicCount,

@@ -141,6 +141,7 @@ impl Reaper {
             let clock = runtime.shared_clock();
             drop(runtime);
             tokio::select! {
+                biased;
                 // `true` is sent by a shutdown; an error says that the runtime was dropped.
                 _ = self.stop.wait_for(|stop| *stop) => return,
                 () = clock.sleep_until(wake) => {}

@@ -1,4 +1,4 @@
-//! What tests need: a clock that follows tokio's paused time, a provider that honours keys and fails on demand, the
+//! What tests need: a clock that follows tokio's paused time, randomness from a seed, a provider that honours keys and fails on demand, the
 //! lock file of handlers' identities, and the conformance suite for stores. Feature `testing`; no database driver is
 //! needed.
 
@@ -6,11 +6,14 @@ mod clock;
 pub mod conformance;
 mod lock;
 pub mod provider;
+mod random;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod stores;
 
 pub use clock::TokioClock;
 pub use lock::handlers_lock;
+pub(crate) use random::drawn;
+pub use random::seed_randomness;
 #[cfg(feature = "postgres")]
 pub use stores::postgres_store;
 #[cfg(feature = "sqlite")]

@@ -124,6 +124,7 @@ impl Beat {
             }
         };
         tokio::select! {
+            biased;
             // Told to stop, or the sender is gone.
             _ = self.stop.changed() => false,
             () = attempts.earlier.notified() => true,
@@ -178,6 +179,7 @@ impl Beat {
         });
         let away = |what: &str| StoreError::new(StoreErrorKind::Unavailable, what);
         let (opened, answers) = tokio::select! {
+            biased;
             answered = call => answered.map_err(|_| away("the renewal ended without an answer"))??,
             () = self.clock.sleep_until(sent + ANSWER_MAX) => {
                 return Err(away("the store did not answer a renewal in time"));

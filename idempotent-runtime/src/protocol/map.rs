@@ -15,8 +15,27 @@ pub(crate) struct Seeded {
 
 impl Default for Seeded {
     fn default() -> Self {
-        Self { seed: RandomState::new().hash_one(()) }
+        Self { seed: seed() }
     }
+}
+
+fn seed() -> u64 {
+    #[cfg(feature = "testing")]
+    if let Some(seed) = SEED.get() {
+        return seed;
+    }
+    RandomState::new().hash_one(())
+}
+
+#[cfg(feature = "testing")]
+thread_local! {
+    static SEED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// Has the maps that this thread makes from now on begin with the same seed, so that their order comes again.
+#[cfg(feature = "testing")]
+pub(crate) fn seed_maps(seed: Option<u64>) {
+    SEED.set(seed);
 }
 
 impl BuildHasher for Seeded {

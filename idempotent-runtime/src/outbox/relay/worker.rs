@@ -2,7 +2,7 @@
 
 mod exchange;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct Worker {
     woken: watch::Receiver<()>,
     stopped: watch::Receiver<bool>,
     deliveries: JoinSet<Outcome>,
-    flights: HashMap<Id, Flight>,
+    flights: BTreeMap<Id, Flight>,
     /// What is to be written.
     ends: Vec<DeliveryEnd>,
     /// Whether they are written before the next claim: they failed before, or what they hold back may be due then.
@@ -76,7 +76,7 @@ impl Worker {
             woken,
             stopped,
             deliveries: JoinSet::new(),
-            flights: HashMap::new(),
+            flights: BTreeMap::new(),
             ends: Vec::new(),
             ends_first: false,
             unanswered: None,

@@ -110,7 +110,7 @@ impl Worker {
         MessageClaim {
             namespace: self.runtime.namespace().to_owned(),
             topic: self.topic.clone(),
-            owner: Owner(uuid::Uuid::new_v4().into_bytes()),
+            owner: Owner(crate::random::uuid().into_bytes()),
             lease_ms: ms(self.route.lease),
             at_most_once: self.route.at_most_once,
             reconciles: self.route.question.is_some(),
