@@ -9,6 +9,7 @@
 mod failure;
 mod features;
 mod setup;
+mod soak;
 mod stages;
 mod test;
 
@@ -22,13 +23,20 @@ The repository's own commands:
     cargo xtask test    everything that must hold: format, lints, each feature alone, documentation,
                         licences, all tests on all stores, and the quickstart; sets up what it needs
     cargo xtask setup   only sets up the servers that tests and examples start
+    cargo xtask soak    what takes longer, in chunks that go on where the last one ended:
+                        cargo xtask soak [part..] [--minutes M] [--list]
+                        for two hours in all if nothing is said; what was done is kept in target/soak
     cargo xtask help    this text
 
 `cargo test` alone runs what needs nothing but the toolchain.";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let result = match (arguments.next().as_deref(), arguments.next()) {
+    let command = arguments.next();
+    if command.as_deref() == Some("soak") {
+        return ended(soak::run(arguments));
+    }
+    let result = match (command.as_deref(), arguments.next()) {
         (Some("test"), None) => test::run(),
         (Some("setup"), None) => test::set_up(),
         (Some("help" | "--help" | "-h"), None) => {
@@ -43,6 +51,10 @@ fn main() -> ExitCode {
         }
         (None, _) => Err(Failure::new(HELP)),
     };
+    ended(result)
+}
+
+fn ended(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

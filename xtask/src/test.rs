@@ -29,14 +29,14 @@ pub(crate) fn set_up() -> Result<(), Failure> {
     stages::run(servers())
 }
 
-fn enter_root() -> Result<(), Failure> {
+pub(crate) fn enter_root() -> Result<(), Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(&root)
         .map_err(|error| Failure::new(format!("cannot enter {}: {error}", root.display())))
 }
 
 /// The folder that holds what is built.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 

@@ -81,6 +81,23 @@ pub fn compare<P: Place>(mix: Mix, places: impl IntoIterator<Item = P>) {
     }
 }
 
+/// Sequences of a batch of [`compare_batch`].
+const BATCH: [(Mix, u32); 2] = [(Mix::Executions, 80), (Mix::Outbox, 20)];
+
+/// As [`compare`], for the hundred sequences of both kinds that `seed` stands for.
+///
+/// # Panics
+///
+/// If an answer or a record of the store differs from the model's.
+pub fn compare_batch<P: Place>(seed: u64, place: impl Fn() -> P) {
+    for (mix, cases) in BATCH {
+        let run = (cases, SHRINK_ITERS_MAX, RngSeed::Fixed(seed));
+        if let Err(difference) = compare_up_to(mix, run, (0..2).map(|_| place())) {
+            panic!("{difference}");
+        }
+    }
+}
+
 /// As [`compare`], with the number of sequences, and the first difference as a value, not shortened.
 ///
 /// # Errors

@@ -43,7 +43,7 @@ pub fn no_registry_hosts(file: &File) -> Vec<Violation> {
     })
 }
 
-/// No code that is not written yet, and no test that does not run.
+/// No code that is not written yet, and no test that does not run, unless `cargo xtask soak` runs it.
 #[must_use]
 pub fn nothing_is_left_open(file: &File) -> Vec<Violation> {
     if !file.is_rust() {
@@ -51,7 +51,10 @@ pub fn nothing_is_left_open(file: &File) -> Vec<Violation> {
     }
     let code = code(file.text());
     lines(&code)
-        .filter_map(|(number, line)| {
+        .zip(file.text().lines())
+        // What the soak runs; its table of parts names each such test.
+        .filter(|(_, written)| !written.trim_start().starts_with("#[ignore = \"soak: "))
+        .filter_map(|((number, line), _)| {
             let open = ["todo!", "unimplemented!", "#[ignore", "dbg!"]
                 .iter()
                 .find(|open| line.contains(**open))?;

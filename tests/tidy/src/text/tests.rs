@@ -38,6 +38,12 @@ fn what_is_left_open_is_found_in_code_only() {
 }
 
 #[test]
+fn a_test_of_the_soak_may_be_ignored() {
+    let text = format!("#[{0} = \"soak: an hour\"]\n    #[{0} = \"slow\"]\n", "ignore");
+    assert_eq!(broken(nothing_is_left_open, "a.rs", &text), [2]);
+}
+
+#[test]
 fn spaces_at_the_end_are_found() {
     assert_eq!(broken(lines_are_clean, "a.rs", "a\nb \n"), [2]);
     assert_eq!(broken(lines_are_clean, "a.rs", "a\n"), [0; 0]);

@@ -1,0 +1,102 @@
+//! The parts of the soak. To add one: a row here, and a test that asks `idempotent_soak::Chunk` for its chunk.
+
+use std::process::Command;
+
+use crate::failure::{Failure, shown};
+use crate::setup::cargo;
+
+/// What there is to do.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// A word or two in kebab-case; a name chooses the parts that begin with it, too.
+    pub(crate) name: &'static str,
+    /// So many units; `None` where the part counts them itself.
+    pub(crate) goal: Option<u64>,
+    pub(crate) units: &'static str,
+    /// It starts PostgreSQL.
+    pub(crate) postgres: bool,
+    pub(crate) run: Run,
+}
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Run {
+    /// One ignored test of a target: `idempotent-conformance`, `--test random`, `many_sequences`.
+    Test { package: &'static str, target: &'static str, test: &'static str, profile: Profile },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Test,
+    /// For what computes a lot, and would cover too little otherwise.
+    Release,
+}
+
+/// In the order in which they are run.
+pub(crate) const PARTS: &[Part] = &[
+    sequences("sequences-memory", "memory::does_what_the_model_does_for_hours", false),
+    sequences("sequences-sqlite", "sqlite::does_what_the_model_does_for_hours", false),
+    sequences("sequences-postgres", "postgres::does_what_the_model_does_for_hours", true),
+];
+
+/// Random sequences of operations on a store and on the model.
+const fn sequences(name: &'static str, test: &'static str, postgres: bool) -> Part {
+    let run = Run::Test {
+        package: "idempotent-conformance",
+        target: "random",
+        test,
+        profile: Profile::Test,
+    };
+    Part { name, goal: Some(2_000), units: "hundreds of sequences", postgres, run }
+}
+
+/// The parts that are called so, or whose names begin so; all without a name.
+pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Part>, Failure> {
+    let is = |part: &Part, name: &str| {
+        part.name == name || part.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
+    };
+    for name in names {
+        if !PARTS.iter().any(|part| is(part, name)) {
+            let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+            let known = known.join(", ");
+            return Err(Failure::new(format!(
+                "there is no part `{name}`; expected one of {known}"
+            )));
+        }
+    }
+    let wanted = |part: &&Part| names.is_empty() || names.iter().any(|name| is(part, name));
+    Ok(PARTS.iter().filter(wanted).collect())
+}
+
+impl Part {
+    /// The call that runs it, or only builds it.
+    pub(crate) fn command(&self, build_only: bool) -> Command {
+        let mut command = Command::new(cargo());
+        match self.run {
+            Run::Test { package, target, test, profile } => {
+                command.args(["test", "--locked", "--package", package, "--all-features"]);
+                command.args(match target {
+                    "lib" => vec!["--lib"],
+                    name => vec!["--test", name],
+                });
+                if profile == Profile::Release {
+                    command.arg("--release");
+                }
+                if build_only {
+                    command.arg("--no-run");
+                } else {
+                    command.args(["--", "--ignored", "--exact", "--nocapture", test]);
+                }
+            }
+        }
+        command
+    }
+
+    /// The same as one would type it.
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.command(false))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
