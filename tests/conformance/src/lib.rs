@@ -9,7 +9,9 @@ mod postgres_server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-pub use postgres_server::{Cut, Database, PostgresOptions, PostgresServer, Proxy, ServerError};
+pub use postgres_server::{
+    Crash, Cut, Database, Fate, Passing, PostgresOptions, PostgresServer, Proxy, ServerError, Way,
+};
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;

@@ -2,6 +2,7 @@
 //! the process that started it, however that process ends.
 
 mod directory;
+mod lifecycle;
 mod proxy;
 mod wire;
 
@@ -18,20 +19,21 @@ use std::thread;
 use std::time::Duration;
 
 use directory::{Directory, run};
-pub use proxy::{Cut, Proxy};
+pub use lifecycle::Crash;
+pub use proxy::{Cut, Fate, Passing, Proxy, Way};
 
 /// Runs the server, and stops it when standard input ends: that is when the process that holds the other end
 /// of the pipe lets go of it, or dies.
 const WATCHDOG: &str = r#"
 dir=$1; shift
 exec 3<&0
-"$@" </dev/null 3<&- >"$dir/log" 2>&1 &
+"$@" </dev/null 3<&- >>"$dir/log" 2>&1 &
 server=$!
 (
     read -r _ <&3
     [ -e "$dir/stopped" ] || kill -INT "$server" 2>/dev/null
     while [ ! -e "$dir/stopped" ]; do sleep 0.02; done
-    rm -rf "$dir"
+    [ -e "$dir/kept" ] || rm -rf "$dir"
 ) &
 wait "$server"
 : >"$dir/stopped"
@@ -80,20 +82,38 @@ impl PostgresOptions {
 
     fn start_once(&self, binaries: &Path) -> Result<PostgresServer, ServerError> {
         let directory = Directory::create()?;
-        let data = directory.path().join("data");
         run(directory
             .command(&binaries.join("initdb"))
             .args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"])
             .args(["--no-sync", "--no-instructions", "-D"])
-            .arg(&data))?;
+            .arg(directory.path().join("data")))?;
+        self.serve(binaries, directory)
+    }
+
+    /// Starts a server on the data of a directory.
+    fn serve(&self, binaries: &Path, directory: Directory) -> Result<PostgresServer, ServerError> {
         let port = free_port()?;
-        let watchdog = directory
+        let watchdog = self.watch(binaries, &directory, port)?;
+        let (options, binaries) = (self.clone(), binaries.to_owned());
+        let databases = AtomicU32::new(0);
+        let server = PostgresServer { watchdog, port, databases, directory, options, binaries };
+        server.wait_until_it_answers()?;
+        Ok(server)
+    }
+
+    fn watch(
+        &self,
+        binaries: &Path,
+        directory: &Directory,
+        port: u16,
+    ) -> Result<Child, ServerError> {
+        directory
             .command(Path::new("sh"))
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(directory.path())
             .arg(binaries.join("postgres"))
             .args(["-p", &port.to_string(), "-D"])
-            .arg(&data)
+            .arg(directory.path().join("data"))
             .args(self.settings().map(|(name, value)| format!("--{name}={value}")))
             // A Ctrl-C is for the test; the test's end reaches the server through the pipe.
             .process_group(0)
@@ -101,10 +121,7 @@ impl PostgresOptions {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|error| ServerError::with("start sh", error))?;
-        let server = PostgresServer { watchdog, port, databases: AtomicU32::new(0), directory };
-        server.wait_until_it_answers()?;
-        Ok(server)
+            .map_err(|error| ServerError::with("start sh", error))
     }
 
     fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -127,6 +144,8 @@ pub struct PostgresServer {
     port: u16,
     databases: AtomicU32,
     directory: Directory,
+    options: PostgresOptions,
+    binaries: PathBuf,
 }
 
 impl PostgresServer {
@@ -299,7 +318,10 @@ fn find_binaries() -> Result<PathBuf, ServerError> {
     let whole = |dir: &PathBuf| ["initdb", "postgres"].iter().all(|name| dir.join(name).is_file());
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(dir) = std::env::split_paths(&path).find(whole) {
-        return Ok(dir);
+        // Links lead to where the rest of them is.
+        let real = dir.join("postgres").canonicalize().ok();
+        let real = real.as_deref().and_then(Path::parent).map(Path::to_owned);
+        return Ok(real.filter(whole).unwrap_or(dir));
     }
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     versions

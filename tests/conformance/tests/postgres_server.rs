@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use idempotent_conformance::{PostgresOptions, PostgresServer};
+use idempotent_conformance::{Crash, PostgresOptions, PostgresServer};
 
 #[test]
 fn a_server_that_is_dropped_answers_no_more() {
@@ -64,4 +64,30 @@ fn a_server_whose_process_is_killed_stops() {
         thread::sleep(Duration::from_millis(20));
     }
     panic!("the server outlives the process that started it");
+}
+
+#[test]
+fn a_server_that_crashed_comes_back_with_what_was_committed() {
+    let mut server = PostgresOptions::default().setting("synchronous_commit", "on").start().unwrap();
+    server.execute("postgres", "CREATE TABLE t(i int PRIMARY KEY)").unwrap();
+    for (number, crash) in [Crash::Immediate, Crash::Killed].into_iter().enumerate() {
+        server.execute("postgres", &format!("INSERT INTO t VALUES ({number})")).unwrap();
+        server.crash(crash).unwrap();
+        assert!(server.execute("postgres", "SELECT 1").is_err());
+        server.start_again().unwrap();
+        let again = format!("INSERT INTO t VALUES ({number})");
+        let error = server.execute("postgres", &again).unwrap_err();
+        assert!(error.to_string().contains("duplicate key"), "{error}");
+    }
+}
+
+#[test]
+fn a_standby_follows_until_it_is_promoted() {
+    let server = PostgresServer::start().unwrap();
+    server.execute("postgres", "CREATE TABLE t(i int)").unwrap();
+    let standby = server.standby().unwrap();
+    let error = standby.execute("postgres", "INSERT INTO t VALUES (1)").unwrap_err();
+    assert!(error.to_string().contains("read-only"), "{error}");
+    standby.execute("postgres", "SELECT pg_promote()").unwrap();
+    standby.execute("postgres", "INSERT INTO t VALUES (1)").unwrap();
 }

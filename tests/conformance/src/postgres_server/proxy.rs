@@ -1,14 +1,18 @@
-//! Stands between a client and the server, and cuts the connection around a statement: nobody hears whether the server
-//! has done it.
+//! Stands between clients and a server, and disturbs what they say to each other: message by message, at a statement, or
+//! all of it.
 
-use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod link;
+mod message;
+
+use std::fmt;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use super::PostgresServer;
+use link::Link;
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,31 +23,96 @@ pub enum Cut {
     BeforeTheAnswer,
 }
 
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// From the client.
+    ToServer,
+    /// From the server.
+    ToClient,
+}
+
+/// A message that comes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing<'a> {
+    /// The number of its connection.
+    pub connection: u32,
+    /// Which way it goes.
+    pub way: Way,
+    /// Its kind, as the protocol writes it; nothing for the first one of a connection.
+    pub kind: Option<u8>,
+    /// The statement that its connection named last; nothing while the session begins. Names are not quoted in it.
+    pub statement: &'a str,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives.
+    Passes,
+    /// Its connection is cut before it. On the way to the client the server first ends what it was asked for.
+    Cut,
+    /// Half of it arrives, and its connection is cut.
+    Torn,
+    /// It and all that follows it the same way is swallowed; nobody hears of an end.
+    Swallowed,
+    /// It and what follows it the same way waits.
+    Delayed(Duration),
+    /// On its way to the server: the client sees its connection end at once, and the server hears all that was sent,
+    /// so much later.
+    Late(Duration),
+}
+
+type Rule = Arc<dyn Fn(&Passing<'_>) -> Fate + Send + Sync>;
+
 /// A port of 127.0.0.1 that leads to a server. Its threads end with the connections.
 ///
 /// Clients must not ask for TLS.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    server_port: u16,
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Shared {
+    server_port: AtomicU16,
     /// What the next statement to cut at says.
     armed: Mutex<Option<(String, Cut)>>,
     cuts: AtomicU32,
+    rule: Mutex<Option<Rule>>,
+    connections: AtomicU32,
+    open: Mutex<Vec<Weak<Link>>>,
+    /// Those of which an end is not to hear that the other one has gone.
+    mute: Mutex<Vec<Arc<Link>>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("server_port", &self.server_port).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
     /// Where to cut at this statement; at most one answer says anything.
     fn cut_at(&self, statement: &str) -> Option<Cut> {
-        let statement = statement.replace('"', "");
-        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut armed = locked(&self.armed);
         let (_, cut) = armed.take_if(|(said, _)| statement.contains(said.as_str()))?;
         self.cuts.fetch_add(1, Ordering::SeqCst);
         Some(cut)
+    }
+
+    fn fate(&self, passing: &Passing<'_>) -> Fate {
+        let rule = locked(&self.rule).clone();
+        rule.map_or(Fate::Passes, |rule| rule(passing))
+    }
+
+    fn server_port(&self) -> u16 {
+        self.server_port.load(Ordering::SeqCst)
     }
 }
 
@@ -57,155 +126,66 @@ impl Proxy {
     pub fn before(server: &PostgresServer) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
         let port = listener.local_addr().expect("a listener has an address").port();
-        let server_port = server.port();
         let shared = Arc::new(Shared::default());
+        shared.server_port.store(server.port(), Ordering::SeqCst);
         let own = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming() {
-                let server = TcpStream::connect((Ipv4Addr::LOCALHOST, server_port));
-                let (Ok(client), Ok(server)) = (client, server) else { return };
-                connect(client, server, &own);
+                let Ok(client) = client else { return };
+                // A server that is away refuses, and so do we: the client's end is dropped.
+                if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, own.server_port())) {
+                    Link::connect(client, server, &own);
+                }
             }
         });
-        Self { port, server_port, shared }
+        Self { port, shared }
     }
 
     /// The URL of the same database through this proxy.
     #[must_use]
     pub fn url(&self, direct: &str) -> String {
-        let (own, server) = (format!(":{}/", self.port), format!(":{}/", self.server_port));
+        let server = format!(":{}/", self.shared.server_port());
         let sign = if direct.contains('?') { '&' } else { '?' };
-        format!("{}{sign}sslmode=disable", direct.replace(&server, &own))
+        format!("{}{sign}sslmode=disable", direct.replace(&server, &format!(":{}/", self.port)))
     }
 
     /// Cuts, once, the connection that next sends a statement in which `said` is found; names are not quoted in it.
     pub fn cut(&self, said: &str, cut: Cut) {
-        let mut armed = self.shared.armed.lock().unwrap_or_else(PoisonError::into_inner);
-        *armed = Some((said.to_owned(), cut));
+        *locked(&self.shared.armed) = Some((said.to_owned(), cut));
     }
 
-    /// How many connections were cut.
+    /// How many connections were cut at a statement.
     #[must_use]
     pub fn cuts(&self) -> u32 {
         self.shared.cuts.load(Ordering::SeqCst)
     }
-}
 
-fn connect(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
-    // A connection that is gone again needs no threads.
-    let (Ok(requests), Ok(to_server)) = (client.try_clone(), server.try_clone()) else { return };
-    let is_cut = Arc::new(AtomicBool::new(false));
-    let (shared, cut) = (Arc::clone(shared), Arc::clone(&is_cut));
-    thread::spawn(move || {
-        let mut statements = Statements::default();
-        let ended = forward_requests(&requests, &to_server, |message| {
-            let cut_at = statements.sent(message).and_then(|statement| shared.cut_at(&statement));
-            cut.fetch_or(cut_at == Some(Cut::BeforeTheAnswer), Ordering::SeqCst);
-            cut_at != Some(Cut::BeforeTheRequest)
-        });
-        close(ended, &requests, &to_server);
-    });
-    thread::spawn(move || {
-        let ended = forward_answers(&server, &client, &is_cut);
-        close(ended, &server, &client);
-    });
-}
+    /// From now on decides what becomes of each message.
+    pub fn rule(&self, rule: impl Fn(&Passing<'_>) -> Fate + Send + Sync + 'static) {
+        *locked(&self.shared.rule) = Some(Arc::new(rule));
+    }
 
-/// Closes both; who went first, and why, is of no interest.
-fn close(_ended: io::Result<()>, one: &TcpStream, other: &TcpStream) {
-    let _ = one.shutdown(Shutdown::Both);
-    let _ = other.shutdown(Shutdown::Both);
-}
+    /// From now on every message arrives, but those behind one that was swallowed.
+    pub fn forget_rule(&self) {
+        *locked(&self.shared.rule) = None;
+    }
 
-/// Hands messages on for as long as they may pass.
-fn forward_requests(
-    mut from: &TcpStream,
-    mut to: &TcpStream,
-    mut passes: impl FnMut(&Message) -> bool,
-) -> io::Result<()> {
-    // The first one has no kind.
-    let first = Message::read(&mut from, None)?;
-    to.write_all(&first.bytes)?;
-    loop {
-        let message = Message::read_any(&mut from)?;
-        if !passes(&message) {
-            return Ok(());
-        }
-        to.write_all(&message.bytes)?;
+    /// Cuts every connection.
+    pub fn sever(&self) {
+        let open: Vec<_> = locked(&self.shared.open).drain(..).collect();
+        open.iter().filter_map(Weak::upgrade).for_each(|link| link.close());
+        locked(&self.shared.mute).clear();
+    }
+
+    /// Cuts every connection, and leads to another server from now on.
+    pub fn lead_to(&self, server: &PostgresServer) {
+        self.shared.server_port.store(server.port(), Ordering::SeqCst);
+        self.sever();
     }
 }
 
-/// Hands messages on. Once the connection is cut, waits until the server is ready for the next statement.
-fn forward_answers(
-    mut from: &TcpStream,
-    mut to: &TcpStream,
-    is_cut: &AtomicBool,
-) -> io::Result<()> {
-    loop {
-        let message = Message::read_any(&mut from)?;
-        if !is_cut.load(Ordering::SeqCst) {
-            to.write_all(&message.bytes)?;
-        } else if message.kind == Some(b'Z') {
-            return Ok(());
-        }
-    }
-}
-
-/// A message with its head.
-struct Message {
-    kind: Option<u8>,
-    bytes: Vec<u8>,
-}
-
-impl Message {
-    fn read_any(from: &mut impl Read) -> io::Result<Self> {
-        let mut kind = [0];
-        from.read_exact(&mut kind)?;
-        Self::read(from, Some(kind[0]))
-    }
-
-    fn read(from: &mut impl Read, kind: Option<u8>) -> io::Result<Self> {
-        let mut length = [0; 4];
-        from.read_exact(&mut length)?;
-        let body = usize::try_from(i32::from_be_bytes(length)).map_err(io::Error::other)?;
-        let mut bytes: Vec<u8> = kind.into_iter().chain(length).collect();
-        let head = bytes.len();
-        bytes.resize(head + body.saturating_sub(4), 0);
-        from.read_exact(&mut bytes[head..])?;
-        Ok(Self { kind, bytes })
-    }
-
-    /// The texts at the beginning of its body, each of which ends with a NUL.
-    fn texts(&self) -> impl Iterator<Item = String> {
-        let body = self.bytes.get(5..).unwrap_or_default();
-        body.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned())
-    }
-}
-
-/// The statements of one connection.
-#[derive(Default)]
-struct Statements {
-    prepared: HashMap<String, String>,
-    bound: String,
-}
-
-impl Statements {
-    /// The statement that a message has the server run, if it is one that does.
-    fn sent(&mut self, message: &Message) -> Option<String> {
-        let mut texts = message.texts();
-        match message.kind {
-            Some(b'P') => {
-                let (name, statement) = (texts.next()?, texts.next()?);
-                self.prepared.insert(name, statement);
-                None
-            }
-            Some(b'B') => {
-                self.bound = texts.nth(1)?;
-                None
-            }
-            Some(b'E') => self.prepared.get(&self.bound).cloned(),
-            Some(b'Q') => texts.next(),
-            _ => None,
-        }
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.sever();
     }
 }
