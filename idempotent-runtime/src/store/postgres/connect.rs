@@ -2,9 +2,10 @@
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection};
+use tokio::time::timeout;
 
 use super::error;
-use super::runner::LIMITS;
+use super::runner::{CALL_TIMEOUT, LIMITS};
 use crate::store::sql::ConnectOptions;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -44,7 +45,13 @@ pub(super) fn plain(options: &ConnectOptions) -> Result<PgConnectOptions, StoreE
 /// Connects once, so that a wrong URL is told at the start and in the server's own words.
 pub(super) async fn check(server: &PgConnectOptions) -> Result<(), StoreError> {
     let place = format!("to connect to {}:{}", server.get_host(), server.get_port());
-    let failed = |error| error::failed(&place, error);
+    // What accepts a connection and says nothing more may be no server at all, or a network that swallows.
+    let answered = timeout(CALL_TIMEOUT, ask(server, &place)).await;
+    answered.unwrap_or_else(|_| Err(error::no_answer(&place)))
+}
+
+async fn ask(server: &PgConnectOptions, place: &str) -> Result<(), StoreError> {
+    let failed = |error| error::failed(place, error);
     let mut connection = PgConnection::connect_with(server).await.map_err(failed)?;
     let checked: Result<(i32, String), _> = sqlx::query_as(
         "SELECT current_setting('server_version_num')::int4, current_setting('synchronous_commit')",

@@ -1,5 +1,6 @@
 //! From the driver's errors to kinds, by SQLSTATE.
 
+use super::runner::CALL_TIMEOUT;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A failure of an operation, before it is known whether it is repeated.
@@ -58,6 +59,12 @@ pub(super) fn at(what: &'static str) -> impl FnOnce(sqlx::Error) -> Failure {
 /// The error of a call after [`close`](crate::store::Store::close).
 pub(super) fn closed() -> StoreError {
     StoreError::new(StoreErrorKind::Closed, "the postgres store is closed")
+}
+
+/// The error of what the server said nothing to, e.g. `to claim`.
+pub(super) fn no_answer(what: &str) -> StoreError {
+    let text = format!("postgres gave no answer {what} in {CALL_TIMEOUT:?}");
+    StoreError::new(StoreErrorKind::Unavailable, text)
 }
 
 /// A failure of what was tried, e.g. `to claim`.

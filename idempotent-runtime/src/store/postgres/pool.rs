@@ -116,6 +116,12 @@ impl Pool {
         StoreError::new(kind, format!("postgres: {what} for {:?}", self.acquire_timeout))
     }
 
+    /// Closes the connections that nobody uses: calls from now on open new ones.
+    pub(super) fn forget_idle(&self) {
+        let idle = std::mem::take(&mut *self.shelf.idle());
+        drop(idle);
+    }
+
     /// Lets the calls under way finish, and closes the connections.
     pub(super) async fn close(&self) {
         self.shelf.closed.store(true, Ordering::Release);

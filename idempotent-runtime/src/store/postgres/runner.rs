@@ -138,8 +138,9 @@ impl Runner {
     ) -> Result<O::Answer, Failure> {
         let done = tokio::time::timeout(CALL_TIMEOUT, self.on(&mut lease, operation)).await;
         let done = done.unwrap_or_else(|_| {
-            let text = format!("postgres gave no answer in {CALL_TIMEOUT:?}");
-            Err(StoreError::new(StoreErrorKind::Unavailable, text).into())
+            // What swallowed this one swallows the idle ones, too; none of them is waited for again.
+            self.pool.forget_idle();
+            Err(error::no_answer("to a call").into())
         });
         // On any failure but one that the server reported itself, the connection is closed.
         lease.is_idle = match &done {

@@ -64,19 +64,8 @@ impl Transactions {
         runner: &Runner,
     ) -> Result<(), StoreError> {
         let tried = "to compare `transaction_pool` with the store's database";
-        let failed = |error| error::failed(tried, error);
-        // Nobody else can have this lock: whoever cannot get it is in the same database.
-        let key = i64::from_ne_bytes(Uuid::new_v4().as_u64_pair().0.to_ne_bytes());
-        let mut transaction = pool.begin().await.map_err(failed)?;
-        let locked = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(key).persistent(false);
-        locked.execute(&mut *transaction).await.map_err(failed)?;
-        let is_other = runner.run(&TryLock(key)).await?;
-        transaction.rollback().await.map_err(failed)?;
-        if is_other {
-            let text = "the pool of `transaction_pool` leads to another database than the URL; what is \
-                        written there cannot be committed with the outcome";
-            return Err(StoreError::new(StoreErrorKind::Config, text));
-        }
+        let compared = timeout(CALL_TIMEOUT, compare(&pool, runner, tried)).await;
+        compared.unwrap_or_else(|_| Err(error::no_answer(tried)))?;
         self.application = Some(pool);
         Ok(())
     }
@@ -129,7 +118,7 @@ impl Transactions {
                 }
                 Err(_) => {
                     home.close();
-                    return Err(no_answer("to begin"));
+                    return Err(error::no_answer("to begin"));
                 }
             }
         }
@@ -146,6 +135,24 @@ impl Transactions {
     pub(super) async fn close(&self) {
         self.own.close().await;
     }
+}
+
+/// Makes sure that the application's pool leads to the store's database.
+async fn compare(pool: &PgPool, runner: &Runner, tried: &str) -> Result<(), StoreError> {
+    let failed = |error| error::failed(tried, error);
+    // Nobody else can have this lock: whoever cannot get it is in the same database.
+    let key = i64::from_ne_bytes(Uuid::new_v4().as_u64_pair().0.to_ne_bytes());
+    let mut transaction = pool.begin().await.map_err(failed)?;
+    let locked = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(key).persistent(false);
+    locked.execute(&mut *transaction).await.map_err(failed)?;
+    let is_other = runner.run(&TryLock(key)).await?;
+    transaction.rollback().await.map_err(failed)?;
+    if is_other {
+        let text = "the pool of `transaction_pool` leads to another database than the URL; what is \
+                    written there cannot be committed with the outcome";
+        return Err(StoreError::new(StoreErrorKind::Config, text));
+    }
+    Ok(())
 }
 
 /// A transaction whose settings end with it. A statement waits for a lock no longer than a third of the lease, and for
@@ -263,7 +270,7 @@ impl Lent {
         let row = match answered {
             Ok(Ok(row)) => row,
             Ok(Err(error)) => return Err(swallowed(error)),
-            Err(_) => return Err(no_answer("to check the transaction").into()),
+            Err(_) => return Err(error::no_answer("to check the transaction").into()),
         };
         let canary: Option<String> =
             row.try_get(0).map_err(|error| error::failed("to check the transaction", error))?;
@@ -291,7 +298,7 @@ async fn in_time<A>(
 ) -> Result<A, TransactionError> {
     match timeout(CALL_TIMEOUT, write).await {
         Ok(written) => written.map_err(failed),
-        Err(_) => Err(no_answer(what).into()),
+        Err(_) => Err(error::no_answer(what).into()),
     }
 }
 
@@ -338,7 +345,7 @@ impl Transaction for Lent {
             }
             Err(_) => {
                 self.home.close();
-                Err(no_answer("to commit").into())
+                Err(error::no_answer("to commit").into())
             }
         }
     }
@@ -380,9 +387,4 @@ fn failed(failure: Failure) -> TransactionError {
 fn is_aborted(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.as_deref() == Some("25P02")
-}
-
-fn no_answer(what: &str) -> StoreError {
-    let text = format!("postgres gave no answer {what} in {CALL_TIMEOUT:?}");
-    StoreError::new(StoreErrorKind::Unavailable, text)
 }
