@@ -49,6 +49,11 @@ impl Plant {
         Self::PurgeUnconditional,
         Self::TakeOverRefused,
     ];
+
+    /// Plants it over a store of the database at `url`.
+    pub async fn over(self, store: Arc<dyn Store>, url: &str) -> impl Store + use<> {
+        Planted { store, plant: self, database: Database::connect(url).await }
+    }
 }
 
 /// A store with a bug.
@@ -61,7 +66,7 @@ pub(crate) struct Planted {
 
 impl Planted {
     pub(crate) async fn over(store: Arc<dyn Store>, plant: Plant, url: &str) -> Arc<dyn Store> {
-        Arc::new(Self { store, plant, database: Database::connect(url).await })
+        Arc::new(plant.over(store, url).await)
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<Execution>, StoreError> {

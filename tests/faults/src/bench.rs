@@ -1,12 +1,14 @@
-//! A database, a proxy before it, a runtime behind that, and a way past both.
+//! A schema of a database, a proxy before that, a runtime behind that, and a way past both.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use idempotent_conformance::{Database, PostgresServer, Proxy};
+use idempotent_conformance::{PostgresServer, Proxy};
+use idempotent_crash::Plant;
 use idempotent_crash::matrix::Class;
+use idempotent_runtime::testing::postgres_store;
 use idempotent_runtime::{ErrorKind, Runtime};
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Executor as _, PgPool};
 use tokio::time::{sleep, timeout};
 
@@ -29,13 +31,17 @@ pub struct Setup {
     pub lease: Duration,
     /// How long its bodies may take.
     pub max_runtime: Duration,
+    /// When what was to come about counts as missing.
+    pub patience: Duration,
+    /// A bug in its store, for a checker to catch.
+    pub plant: Option<Plant>,
 }
 
 impl Default for Setup {
     /// A lease that nobody loses, nor needs renewed.
     fn default() -> Self {
         let (lease, max_runtime) = (Duration::from_secs(60), Duration::from_secs(900));
-        Self { pooler: false, lease, max_runtime }
+        Self { pooler: false, lease, max_runtime, patience: SOON, plant: None }
     }
 }
 
@@ -51,32 +57,48 @@ pub struct Bench {
     /// A way to the database past both.
     pub past: PgPool,
     url: String,
+    server_url: String,
     setup: Setup,
-    /// Dropped last.
-    _database: Database,
 }
 
 impl Bench {
-    /// A fresh database on a server, and all that belongs to it.
+    /// A fresh schema on a server, and all that belongs to it. It goes with the server.
     ///
     /// # Panics
     ///
     /// If the server does not play along.
     pub async fn fresh(server: &PostgresServer, setup: Setup) -> Self {
-        let database = server.fresh_database().expect("a database can be created");
-        let url = database.url().to_owned();
-        let past = PgPoolOptions::new().max_connections(2).connect(&url).await;
-        let past = past.expect("the server lets us in");
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("bench_{}", CREATED.fetch_add(1, Ordering::Relaxed));
+        let create = format!("CREATE SCHEMA {schema}");
+        server.execute("postgres", &create).expect("a schema can be created");
+        // Sessions are told apart by the application's name.
+        let database = format!("{}?options[search_path]={schema}", server.url());
+        let url = format!("{database}&application_name={schema}");
+        let past = past(&url).await;
         let proxy = Proxy::before(server);
-        let runtime = connect(&proxy.url(&url), setup).await;
+        let runtime = connect(&proxy.url(&url), &url, setup).await;
         past.execute(TABLE).await.expect("a table can be created");
         let desk = Desk { beside: Some(past.clone()), ..Desk::default() };
-        Self { proxy, runtime, desk, past, url, setup, _database: database }
+        Self { proxy, runtime, desk, past, url, server_url: server.url(), setup }
     }
 
     /// A runtime that works past the proxy.
     pub async fn another(&self) -> Runtime {
-        connect(&self.url, self.setup).await
+        connect(&self.url, &self.url, Setup { plant: None, ..self.setup }).await
+    }
+
+    /// Leads all ways to another server, which has the schema.
+    ///
+    /// # Panics
+    ///
+    /// If it does not let us in.
+    pub async fn move_to(&mut self, server: &PostgresServer) {
+        self.proxy.lead_to(server);
+        self.url = self.url.replace(&self.server_url, &server.url());
+        self.server_url = server.url();
+        self.past = past(&self.url).await;
+        self.desk.beside = Some(self.past.clone());
     }
 
     /// The database's URL, past the proxy.
@@ -177,7 +199,7 @@ impl Bench {
         look(&self.past, &self.desk, operation, seen).await
     }
 
-    /// Waits until no session of the database is inside of a transaction, or at work.
+    /// Waits until no session is inside of a transaction, or at work.
     ///
     /// # Errors
     ///
@@ -186,17 +208,33 @@ impl Bench {
     /// # Panics
     ///
     /// If the sessions cannot be read.
-    pub async fn is_quiet(&self) -> Result<(), String> {
-        // A session that was lent is cleaned behind its commit, in its own time.
+    pub async fn is_outside_of_transactions(&self) -> Result<(), String> {
+        self.is_quiet(false).await
+    }
+
+    /// Waits until none of the sessions has anything to do: one that was lent is cleaned behind its commit, in its own
+    /// time.
+    ///
+    /// # Errors
+    ///
+    /// As [`is_outside_of_transactions`](Self::is_outside_of_transactions).
+    ///
+    /// # Panics
+    ///
+    /// As [`is_outside_of_transactions`](Self::is_outside_of_transactions).
+    pub async fn is_idle(&self) -> Result<(), String> {
+        self.is_quiet(!self.setup.pooler).await
+    }
+
+    async fn is_quiet(&self, cleaned: bool) -> Result<(), String> {
         let busy =
             "SELECT coalesce(string_agg(pid || ' is ' || state || ' in ' || query, '; '), '')
-             FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-               AND backend_type = 'client backend'
-               AND (state <> 'idle' OR query = 'COMMIT' AND NOT $1)";
+             FROM pg_stat_activity WHERE application_name = current_schema()
+               AND (state <> 'idle' OR query = 'COMMIT' AND $1)";
         let mut found = String::new();
         let quiet = async {
             loop {
-                let asked = sqlx::query_scalar(busy).bind(self.setup.pooler);
+                let asked = sqlx::query_scalar(busy).bind(cleaned);
                 found = asked.fetch_one(&self.past).await.expect("the view can be read");
                 if found.is_empty() {
                     return;
@@ -204,7 +242,7 @@ impl Bench {
                 sleep(Duration::from_millis(2)).await;
             }
         };
-        let ended = timeout(SOON, quiet).await;
+        let ended = timeout(self.setup.patience, quiet).await;
         ended.map_err(|_| format!("a session stays busy: {found}"))
     }
 
@@ -227,7 +265,7 @@ impl Bench {
         // It looks once, and again only where it has to.
         let relay = errand::relay(&self.runtime, &self.desk, at_most_once, Duration::from_secs(60));
         let relay = relay.poll_every(Duration::from_hours(1)).run_until(gone);
-        match timeout(SOON, relay).await {
+        match timeout(self.setup.patience, relay).await {
             Ok(ended) => ended.map_err(|error| error.to_string()),
             Err(_) => Err("messages stay undelivered".to_owned()),
         }
@@ -264,8 +302,23 @@ pub async fn look(past: &PgPool, desk: &Desk, operation: &str, seen: Seen) -> Se
     }
 }
 
-async fn connect(url: &str, setup: Setup) -> Runtime {
-    let builder = Runtime::builder(NAMESPACE).url(url).transaction_pooler(setup.pooler);
-    let builder = builder.lease(setup.lease).max_runtime(setup.max_runtime).reaper(false);
+/// A way past the proxy, which does not count as one of the application's sessions.
+async fn past(url: &str) -> PgPool {
+    let options: PgConnectOptions = url.parse().expect("the URL is one");
+    let pool = PgPoolOptions::new().max_connections(2);
+    pool.connect_with(options.application_name("past")).await.expect("the server lets us in")
+}
+
+/// What is planted works past the proxy.
+async fn connect(url: &str, past: &str, setup: Setup) -> Runtime {
+    let builder = Runtime::builder(NAMESPACE).lease(setup.lease).max_runtime(setup.max_runtime);
+    let builder = builder.reaper(false);
+    let builder = match setup.plant {
+        None => builder.url(url).transaction_pooler(setup.pooler),
+        Some(plant) => {
+            let store = postgres_store(url, setup.pooler).await.expect("the server lets us in");
+            builder.store(plant.over(store, past).await)
+        }
+    };
     builder.connect().await.expect("the runtime connects")
 }

@@ -111,6 +111,8 @@ impl fmt::Display for Scenario {
 pub struct Ran {
     /// What was not kept, in words.
     pub broken: Vec<String>,
+    /// How the call was answered.
+    pub first: String,
     /// Whether the message came by.
     pub was_hit: bool,
     /// The operations of the messages to the server, and to the client.
@@ -130,8 +132,7 @@ pub struct Track {
 
 impl Track {
     /// On a database of its own.
-    pub async fn fresh(server: &PostgresServer, scenario: Scenario, pooler: bool) -> Self {
-        let setup = Setup { pooler, ..Setup::default() };
+    pub async fn fresh(server: &PostgresServer, scenario: Scenario, setup: Setup) -> Self {
         Self { bench: Bench::fresh(server, setup).await, scenario }
     }
 
@@ -147,6 +148,7 @@ impl Track {
         let mut first = self.disturbed(&operation, &mut seen).await;
         bench.proxy.forget_rule();
         let failed = first.is_err();
+        let told = first.as_ref().err().cloned().unwrap_or_else(|| "answered".to_owned());
         if *scenario == Scenario::Relay && matches!(at, Some((_, Fate::Late(_)))) {
             // A claim that arrives when its relay has given it up holds the message for its lease.
             bench.end_message_leases().await;
@@ -173,11 +175,11 @@ impl Track {
         if !attempts.contains(&seen.attempts) {
             broken.push(format!("{} attempts instead of {attempts:?}", seen.attempts));
         }
-        if let Err(busy) = bench.is_quiet().await {
+        if let Err(busy) = bench.is_outside_of_transactions().await {
             broken.push(busy);
         }
         let went = [watch.went(Way::ToServer), watch.went(Way::ToClient)];
-        Ran { broken, was_hit: watch.was_hit(), went, counts: watch.counts() }
+        Ran { broken, first: told, was_hit: watch.was_hit(), went, counts: watch.counts() }
     }
 
     /// The attempts that the operation may have taken.
@@ -230,7 +232,7 @@ impl Track {
                 expect(called.map(|answer| seen.answers.push(answer)).map_err(|it| it.to_string()));
             }
         }
-        expect(bench.is_quiet().await);
+        expect(bench.is_idle().await);
         broken
     }
 

@@ -68,6 +68,8 @@ pub enum Flaw {
     OutsideOfStep,
     /// What is written with the outcome is committed by itself.
     OutsideOfTransaction,
+    /// The provider's key is another one in each attempt.
+    KeyOfTheAttempt,
 }
 
 /// What handlers work with.
@@ -79,11 +81,21 @@ pub struct Desk {
     pub flaw: Option<Flaw>,
     /// A way into the database beside the transaction.
     pub beside: Option<sqlx::PgPool>,
+    /// How long bodies take before and behind their effects.
+    pub pause: Duration,
 }
 
 impl Desk {
+    /// Comes to a spot, and takes its time.
+    async fn comes_to(&self, operation: &str, spot: Spot) {
+        self.outside.comes_to(operation, spot).await;
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
+        }
+    }
+
     async fn ends(&self, operation: &str) -> Result<(), Failed> {
-        self.outside.comes_to(operation, Spot::BeforeReturn).await;
+        self.comes_to(operation, Spot::BeforeReturn).await;
         if self.outside.refuses(operation) { Err(Failed::NotNow) } else { Ok(()) }
     }
 }
@@ -126,14 +138,16 @@ async fn steps(
 ) -> Result<u64, Failed> {
     let outside = &desk.outside;
     let act = async |effect: Effect| {
-        outside.comes_to(&operation, Spot::BeforeEffect).await;
+        desk.comes_to(&operation, Spot::BeforeEffect).await;
         let key = effect.provider_key();
-        let number = if class == Class::ProviderWindow {
+        let number = if class == Class::ProviderWindow && desk.flaw == Some(Flaw::KeyOfTheAttempt) {
+            outside.provide(&operation, &format!("{}/{}", &*key, outside.number()))
+        } else if class == Class::ProviderWindow {
             outside.provide(&operation, &key)
         } else {
             outside.act(&operation, &key)
         };
-        outside.comes_to(&operation, Spot::AfterEffect).await;
+        desk.comes_to(&operation, Spot::AfterEffect).await;
         Ok::<_, Failed>(number)
     };
     let effect = step("effect");
@@ -162,7 +176,7 @@ async fn steps(
 }
 
 async fn write(operation: &str, desk: &Desk, tx: &mut PgConnection) -> Result<u64, Failed> {
-    desk.outside.comes_to(operation, Spot::BeforeEffect).await;
+    desk.comes_to(operation, Spot::BeforeEffect).await;
     let number = desk.outside.number();
     let stored = i64::try_from(number).unwrap_or(i64::MAX);
     let insert = sqlx::query(INSERT).bind(operation).bind(stored);
@@ -170,7 +184,7 @@ async fn write(operation: &str, desk: &Desk, tx: &mut PgConnection) -> Result<u6
         (Some(beside), Some(Flaw::OutsideOfTransaction)) => insert.execute(beside).await?,
         _ => insert.execute(tx).await?,
     };
-    desk.outside.comes_to(operation, Spot::AfterEffect).await;
+    desk.comes_to(operation, Spot::AfterEffect).await;
     Ok(number)
 }
 

@@ -15,6 +15,8 @@ pub mod bench;
 #[cfg(feature = "postgres")]
 pub mod cut;
 #[cfg(feature = "postgres")]
+pub mod load;
+#[cfg(feature = "postgres")]
 pub mod wire;
 
 pub use outside::{Heard, Hold, Outside, Spot};

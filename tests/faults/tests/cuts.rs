@@ -12,6 +12,7 @@ use std::sync::Mutex;
 
 use idempotent_conformance::{Fate, PostgresServer, Way};
 use idempotent_crash::matrix::Class;
+use idempotent_faults::bench::Setup;
 use idempotent_faults::cut::{LATE, Ran, Scenario, Track};
 use idempotent_faults::errand::Flaw;
 use idempotent_faults::wire::{Counts, Operation, Place};
@@ -107,10 +108,11 @@ fn sweep_all(pooler: bool, fates: &'static [Fate]) -> Found {
     let found = std::sync::Arc::new(Mutex::new(Found::default()));
     tokio.block_on(async {
         let mut sweeps = JoinSet::new();
+        let setup = Setup { pooler, ..Setup::default() };
         for scenario in Scenario::ALL {
             let found = std::sync::Arc::clone(&found);
             sweeps.spawn(async move {
-                let track = Track::fresh(PostgresServer::shared(), scenario, pooler).await;
+                let track = Track::fresh(PostgresServer::shared(), scenario, setup).await;
                 let way = if pooler { "pooler" } else { "direct" };
                 sweep(track, &format!("{way}/{scenario}"), fates, &found).await;
             });
@@ -169,7 +171,7 @@ async fn disturb(track: &Track, operation: Operation, fate: Fate) -> Vec<String>
 #[tokio::test(flavor = "multi_thread")]
 async fn a_completion_that_does_not_know_itself_again_is_caught() {
     let scenario = Scenario::First(Class::Plain);
-    let track = Track::fresh(PostgresServer::shared(), scenario, false).await;
+    let track = Track::fresh(PostgresServer::shared(), scenario, Setup::default()).await;
     let sound = disturb(&track, Operation::Complete, Fate::Cut).await;
     assert_eq!(sound, Vec::<String>::new());
     track
@@ -187,7 +189,8 @@ async fn a_completion_that_does_not_know_itself_again_is_caught() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_effect_outside_of_a_step_is_caught() {
-    let mut track = Track::fresh(PostgresServer::shared(), Scenario::Release, false).await;
+    let mut track =
+        Track::fresh(PostgresServer::shared(), Scenario::Release, Setup::default()).await;
     track.bench.desk.flaw = Some(Flaw::OutsideOfStep);
     let broken = disturb(&track, Operation::Release, Fate::Cut).await;
     assert!(broken.iter().any(|it| it.contains("at most one effect")), "{broken:?}");
@@ -196,7 +199,7 @@ async fn an_effect_outside_of_a_step_is_caught() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_beside_the_transaction_is_caught() {
     let scenario = Scenario::First(Class::Transaction);
-    let mut track = Track::fresh(PostgresServer::shared(), scenario, false).await;
+    let mut track = Track::fresh(PostgresServer::shared(), scenario, Setup::default()).await;
     track.bench.desk.flaw = Some(Flaw::OutsideOfTransaction);
     let broken = disturb(&track, Operation::Commit, Fate::Cut).await;
     assert!(broken.iter().any(|it| it.contains("one effect in the database")), "{broken:?}");
