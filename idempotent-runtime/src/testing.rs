@@ -4,6 +4,8 @@
 
 mod clock;
 pub mod conformance;
+#[doc(hidden)]
+pub mod fuzz;
 mod lock;
 pub mod provider;
 mod random;
