@@ -8,6 +8,7 @@
 
 mod failure;
 mod features;
+mod mutants;
 mod setup;
 mod soak;
 mod stages;
@@ -26,6 +27,7 @@ The repository's own commands:
     cargo xtask soak    what takes longer, in chunks that go on where the last one ended:
                         cargo xtask soak [part..] [--minutes M] [--list]
                         for two hours in all if nothing is said; what was done is kept in target/soak
+    cargo xtask mutants the soak's part of that name, by hand: mistakes that the tests must catch
     cargo xtask help    this text
 
 `cargo test` alone runs what needs nothing but the toolchain.";
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let result = match (command.as_deref(), arguments.next()) {
         (Some("test"), None) => test::run(),
         (Some("setup"), None) => test::set_up(),
+        (Some("mutants"), None) => mutants::run(),
         (Some("help" | "--help" | "-h"), None) => {
             println!("{HELP}");
             Ok(())

@@ -16,9 +16,6 @@ pub(crate) use python::aiosmtpd;
 /// The programs that the tests start a server with.
 const SERVER: [&str; 2] = ["initdb", "postgres"];
 
-const CARGO_DENY: &str = "cargo-deny";
-const CARGO_DENY_VERSION: &str = "0.20.2";
-
 /// Makes sure that there is a PostgreSQL server to start.
 pub(crate) fn postgres() -> Result<(), Failure> {
     if let Some(found) = server(&path(), Path::new("/usr/lib/postgresql")) {
@@ -36,19 +33,29 @@ pub(crate) fn postgres() -> Result<(), Failure> {
     }
 }
 
-/// The program that checks the graph of dependencies, installed below `target` where there is none.
+/// The program that checks the graph of dependencies.
 pub(crate) fn cargo_deny(target: &Path) -> Result<PathBuf, Failure> {
+    tool(target, "cargo-deny", "0.20.2")
+}
+
+/// The program that plants mistakes.
+pub(crate) fn cargo_mutants(target: &Path) -> Result<PathBuf, Failure> {
+    tool(target, "cargo-mutants", "27.1.0")
+}
+
+/// A program of crates.io, installed below `target` where there is none.
+fn tool(target: &Path, name: &str, version: &str) -> Result<PathBuf, Failure> {
     let tools = target.join("tools");
-    let own = tools.join("bin").join(CARGO_DENY);
-    let found = path().into_iter().map(|folder| folder.join(CARGO_DENY)).find(|it| it.is_file());
+    let own = tools.join("bin").join(name);
+    let found = path().into_iter().map(|folder| folder.join(name)).find(|it| it.is_file());
     if let Some(found) = found.or_else(|| own.is_file().then(|| own.clone())) {
-        println!("cargo-deny: {}", found.display());
+        println!("{name}: {}", found.display());
         return Ok(found);
     }
-    println!("no cargo-deny; building {CARGO_DENY_VERSION} (a few minutes, once)");
-    // Without optimisation: it is built for a second of work.
+    println!("no {name}; building {version} (a few minutes, once)");
+    // Without optimisation: what it does takes seconds.
     let mut install = Command::new(cargo());
-    install.args(["install", "--locked", "--debug", "--version", CARGO_DENY_VERSION, CARGO_DENY]);
+    install.args(["install", "--locked", "--debug", "--version", version, name]);
     install.arg("--root").arg(&tools).arg("--target-dir").arg(tools.join("build"));
     run(install.env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
     // The binary is all that is wanted of a gigabyte.

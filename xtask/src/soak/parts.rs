@@ -23,6 +23,8 @@ pub(crate) struct Part {
 pub(crate) enum Run {
     /// One ignored test of a target: `idempotent-conformance`, `--test random`, `many_sequences`.
     Test { package: &'static str, target: &'static str, test: &'static str, profile: Profile },
+    /// A command of this program.
+    Xtask(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,20 @@ pub(crate) enum Profile {
 
 /// In the order in which they are run.
 pub(crate) const PARTS: &[Part] = &[
+    fuzz("fuzz-answers", "answers::a_million"),
+    fuzz("fuzz-durations", "durations::a_million"),
+    fuzz("fuzz-fingerprints", "fingerprints::a_million"),
+    fuzz("fuzz-keys", "keys::a_million"),
+    fuzz("fuzz-rows", "rows::a_million"),
+    fuzz("fuzz-stored", "stored::a_million"),
+    fuzz("fuzz-templates", "templates::a_million"),
+    Part {
+        name: "mutants",
+        goal: None,
+        units: "mutants",
+        postgres: false,
+        run: Run::Xtask("mutants"),
+    },
     sequences("sequences-memory", "memory::does_what_the_model_does_for_hours", false),
     sequences("sequences-sqlite", "sqlite::does_what_the_model_does_for_hours", false),
     sequences("sequences-postgres", "postgres::does_what_the_model_does_for_hours", true),
@@ -48,6 +64,13 @@ const fn sequences(name: &'static str, test: &'static str, postgres: bool) -> Pa
         profile: Profile::Test,
     };
     Part { name, goal: Some(2_000), units: "hundreds of sequences", postgres, run }
+}
+
+/// Random inputs of what reads or writes bytes.
+const fn fuzz(name: &'static str, test: &'static str) -> Part {
+    let (package, target, profile) = ("idempotent-fuzz", "targets", Profile::Test);
+    let run = Run::Test { package, target, test, profile };
+    Part { name, goal: Some(1_000), units: "thousands of inputs", postgres: false, run }
 }
 
 /// The parts that are called so, or whose names begin so; all without a name.
@@ -87,6 +110,12 @@ impl Part {
                 } else {
                     command.args(["--", "--ignored", "--exact", "--nocapture", test]);
                 }
+            }
+            Run::Xtask(_) if build_only => {
+                command.args(["build", "--locked", "--package", "xtask"]);
+            }
+            Run::Xtask(name) => {
+                command.args(["xtask", name]);
             }
         }
         command
