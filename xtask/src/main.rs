@@ -8,6 +8,7 @@
 
 mod failure;
 mod features;
+mod flaky;
 mod mutants;
 mod setup;
 mod soak;
@@ -28,6 +29,7 @@ The repository's own commands:
                         cargo xtask soak [part..] [--minutes M] [--list]
                         for two hours in all if nothing is said; what was done is kept in target/soak
     cargo xtask mutants the soak's part of that name, by hand: mistakes that the tests must catch
+    cargo xtask flaky   the same for a suite of concurrent tests, run again and again
     cargo xtask help    this text
 
 `cargo test` alone runs what needs nothing but the toolchain.";
@@ -35,8 +37,10 @@ The repository's own commands:
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next();
-    if command.as_deref() == Some("soak") {
-        return ended(soak::run(arguments));
+    match command.as_deref() {
+        Some("soak") => return ended(soak::run(arguments)),
+        Some("flaky") => return ended(flaky::run(arguments)),
+        _ => {}
     }
     let result = match (command.as_deref(), arguments.next()) {
         (Some("test"), None) => test::run(),

@@ -17,6 +17,8 @@ use crate::failure::Failure;
 use crate::setup;
 use crate::test::{enter_root, target};
 use arguments::Arguments;
+#[cfg(test)]
+pub(crate) use parts::PARTS;
 use parts::Part;
 use run::Ended;
 use state::State;

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::failure::{Failure, shown};
+use crate::flaky::ROUNDS;
 use crate::setup::cargo;
 
 /// What there is to do.
@@ -24,7 +25,7 @@ pub(crate) enum Run {
     /// One ignored test of a target: `idempotent-conformance`, `--test random`, `many_sequences`.
     Test { package: &'static str, target: &'static str, test: &'static str, profile: Profile },
     /// A command of this program.
-    Xtask(&'static str),
+    Xtask(&'static [&'static str]),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +49,24 @@ pub(crate) const PARTS: &[Part] = &[
         goal: None,
         units: "mutants",
         postgres: false,
-        run: Run::Xtask("mutants"),
+        run: Run::Xtask(&["mutants"]),
     },
     sequences("sequences-memory", "memory::does_what_the_model_does_for_hours", false),
     sequences("sequences-sqlite", "sqlite::does_what_the_model_does_for_hours", false),
     sequences("sequences-postgres", "postgres::does_what_the_model_does_for_hours", true),
+    flaky("flaky-engine", &["flaky", "engine"], false),
+    flaky("flaky-memory", &["flaky", "memory"], false),
+    flaky("flaky-sqlite", &["flaky", "sqlite"], false),
+    flaky("flaky-postgres", &["flaky", "postgres"], true),
+    flaky("flaky-handlers", &["flaky", "handlers"], true),
+    flaky("flaky-relays", &["flaky", "relays"], true),
+    flaky("flaky-transactions-sqlite", &["flaky", "transactions-sqlite"], false),
+    flaky("flaky-transactions-postgres", &["flaky", "transactions-postgres"], true),
+    flaky("flaky-cases-sqlite", &["flaky", "cases-sqlite"], false),
+    flaky("flaky-cases-postgres", &["flaky", "cases-postgres"], true),
+    flaky("flaky-backlog", &["flaky", "backlog"], true),
+    flaky("flaky-crash-sqlite", &["flaky", "crash-sqlite"], false),
+    flaky("flaky-crash-postgres", &["flaky", "crash-postgres"], true),
 ];
 
 /// Random sequences of operations on a store and on the model.
@@ -71,6 +85,11 @@ const fn fuzz(name: &'static str, test: &'static str) -> Part {
     let (package, target, profile) = ("idempotent-fuzz", "targets", Profile::Test);
     let run = Run::Test { package, target, test, profile };
     Part { name, goal: Some(1_000), units: "thousands of inputs", postgres: false, run }
+}
+
+/// Concurrent tests, again and again.
+const fn flaky(name: &'static str, words: &'static [&'static str], postgres: bool) -> Part {
+    Part { name, goal: Some(ROUNDS), units: "rounds", postgres, run: Run::Xtask(words) }
 }
 
 /// The parts that are called so, or whose names begin so; all without a name.
@@ -114,8 +133,8 @@ impl Part {
             Run::Xtask(_) if build_only => {
                 command.args(["build", "--locked", "--package", "xtask"]);
             }
-            Run::Xtask(name) => {
-                command.args(["xtask", name]);
+            Run::Xtask(words) => {
+                command.arg("xtask").args(words);
             }
         }
         command
