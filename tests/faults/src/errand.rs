@@ -1,5 +1,8 @@
 //! One handler for each class of effect.
 
+#[cfg(feature = "sqlite")]
+mod on_sqlite;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -81,6 +84,9 @@ pub struct Desk {
     pub flaw: Option<Flaw>,
     /// A way into the database beside the transaction.
     pub beside: Option<sqlx::PgPool>,
+    /// Their transactions are those of a SQLite file.
+    #[cfg(feature = "sqlite")]
+    pub on_sqlite: bool,
     /// How long bodies take before and behind their effects.
     pub pause: Duration,
 }
@@ -115,6 +121,10 @@ pub async fn run(
     runtime
         .scope(async move {
             match class {
+                #[cfg(feature = "sqlite")]
+                Class::Transaction if desk.on_sqlite => on_sqlite::whole(operation, desk).await,
+                #[cfg(feature = "sqlite")]
+                Class::TransactionStep if desk.on_sqlite => on_sqlite::part(operation, desk).await,
                 Class::Transaction => whole(operation, desk).await,
                 Class::TransactionStep => part(operation, desk).await,
                 Class::Outbox | Class::OutboxAtMostOnce | Class::OutboxReconciled => {

@@ -4,19 +4,17 @@
 //! they did outside stands in [`Outside`], what they did in the database beside the executions. [`promise`] holds both
 //! against what the class promises.
 
+#![cfg(feature = "postgres")]
+
 // In reading order: what is run, what is kept, what is held against it; then the faults.
-#[cfg(feature = "postgres")]
 pub mod errand;
 mod outside;
 pub mod promise;
 
-#[cfg(feature = "postgres")]
 pub mod bench;
-#[cfg(feature = "postgres")]
 pub mod cut;
-#[cfg(feature = "postgres")]
 pub mod load;
-#[cfg(feature = "postgres")]
+pub mod tiny_disk;
 pub mod wire;
 
 pub use outside::{Heard, Hold, Outside, Spot};

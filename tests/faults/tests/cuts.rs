@@ -145,9 +145,11 @@ fn judge(found: &Found) {
     assert!(found.broken.is_empty(), "{} broken:\n{}", found.broken.len(), found.broken.join("\n"));
 }
 
+const FATES: &[Fate] = &[Fate::Cut, Fate::Torn, Fate::Late(LATE)];
+
 #[test]
 fn every_message_of_every_operation_is_cut() {
-    judge(&sweep_all(false, &[Fate::Cut, Fate::Torn, Fate::Late(LATE)]));
+    judge(&sweep_all(false, FATES));
 }
 
 #[test]
@@ -203,4 +205,13 @@ async fn a_write_beside_the_transaction_is_caught() {
     track.bench.desk.flaw = Some(Flaw::OutsideOfTransaction);
     let broken = disturb(&track, Operation::Commit, Fate::Cut).await;
     assert!(broken.iter().any(|it| it.contains("one effect in the database")), "{broken:?}");
+}
+
+/// Every message with every fate, by both ways to connect in turn.
+#[test]
+#[ignore = "soak: a hundred sweeps"]
+fn every_message_meets_every_fate() {
+    for unit in &idempotent_soak::Chunk::of("wire", 100, "sweeps of every message") {
+        judge(&sweep_all(unit.number() % 2 == 0, FATES));
+    }
 }
