@@ -41,7 +41,7 @@ pub fn mounted_by_root(test: &str, size: &str) -> Option<PathBuf> {
 ///
 /// If it cannot be mounted anew.
 pub fn set_writable(disk: &Path, writable: bool) {
-    let option = if writable { "remount,rw" } else { "remount,ro" };
+    let option = if writable { "remount,bind,rw" } else { "remount,bind,ro" };
     let mounted = Command::new("mount").args(["-o", option]).arg(disk).status();
     let mounted = mounted.expect("`mount` runs");
     assert!(mounted.success(), "mount -o {option}: {mounted}");

@@ -37,6 +37,17 @@ pub(crate) enum Profile {
 
 /// In the order in which they are run.
 pub(crate) const PARTS: &[Part] = &[
+    faults(
+        "crashes",
+        (250, "servers of four crashes"),
+        ("restarts", "a_thousand_crashes_break_no_promise"),
+    ),
+    faults(
+        "failovers",
+        (100, "failovers"),
+        ("failover", "a_hundred_failovers_keep_what_is_promised"),
+    ),
+    faults("wire", (100, "sweeps of every message"), ("cuts", "every_message_meets_every_fate")),
     fuzz("fuzz-answers", "answers::a_million"),
     fuzz("fuzz-durations", "durations::a_million"),
     fuzz("fuzz-fingerprints", "fingerprints::a_million"),
@@ -68,6 +79,17 @@ pub(crate) const PARTS: &[Part] = &[
     flaky("flaky-crash-sqlite", &["flaky", "crash-sqlite"], false),
     flaky("flaky-crash-postgres", &["flaky", "crash-postgres"], true),
 ];
+
+/// Faults of the database, and of the wire to it.
+const fn faults(
+    name: &'static str,
+    (goal, units): (u64, &'static str),
+    (target, test): (&'static str, &'static str),
+) -> Part {
+    let (package, profile) = ("idempotent-faults", Profile::Test);
+    let run = Run::Test { package, target, test, profile };
+    Part { name, goal: Some(goal), units, postgres: true, run }
+}
 
 /// Random sequences of operations on a store and on the model.
 const fn sequences(name: &'static str, test: &'static str, postgres: bool) -> Part {
