@@ -76,3 +76,6 @@ pub fn decide(seen: &Seen, me: Owner) -> Decision {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,6 +72,19 @@ fn a_message_is_pending_until_its_delay_is_over() {
 }
 
 #[test]
+fn a_delivery_that_lapsed_and_must_not_be_repeated_stays_one_to_ask_about() {
+    let sending = take(&pending(), &once(1), NOW);
+    let reviewed = take(&sending, &once(2), later(LEASE_MS + 1));
+    let expected = MessageRecord {
+        state: MessageState::Review,
+        asks: true,
+        last_error: Some(REASON_DELIVERY_LAPSED.to_owned()),
+        ..sending
+    };
+    assert_eq!(reviewed, expected);
+}
+
+#[test]
 fn a_claim_leases_and_raises_token_and_attempts() {
     let sending = take(&pending(), &claim(1), NOW);
     let expected = MessageRecord {

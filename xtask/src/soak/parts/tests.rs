@@ -44,3 +44,27 @@ fn a_part_is_one_test_of_its_target() {
     assert_eq!(SEEDS.shown(), expected);
     assert!(super::shown(&SEEDS.command(true)).ends_with("--test random --release --no-run"));
 }
+
+#[test]
+fn every_part_runs_a_test_that_there_is() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for part in PARTS {
+        let Run::Test { package, target, test, .. } = part.run else { continue };
+        let name = package.trim_start_matches("idempotent-");
+        let folder =
+            if name == "runtime" { root.join(package) } else { root.join("tests").join(name) };
+        let tests = folder.join("tests");
+        let sources = [tests.join(format!("{target}.rs")), tests.join(target)];
+        let function = format!("fn {}()", test.rsplit("::").next().unwrap_or(test));
+        let found = sources.iter().any(|source| names(source, &function));
+        assert!(found, "{}: `{function}` is not in {}", part.name, sources[0].display());
+    }
+}
+
+/// Whether a file, or one in a folder, has this text.
+fn names(path: &std::path::Path, text: &str) -> bool {
+    if let Ok(entries) = std::fs::read_dir(path) {
+        return entries.flatten().any(|entry| names(&entry.path(), text));
+    }
+    std::fs::read_to_string(path).is_ok_and(|source| source.contains(text))
+}
