@@ -128,10 +128,11 @@ pub(crate) async fn ask(
     lead: Lead,
     _entered: Entered,
 ) -> Result<Asked, Error> {
-    let owner = Owner(random::uuid().into_bytes());
-    let claim = first_claim(&runtime, &request, owner, limits);
     let mut outrun = 0;
     loop {
+        // Another attempt each time: what the one before sent may still land, and is not this one's.
+        let owner = Owner(random::uuid().into_bytes());
+        let claim = first_claim(&runtime, &request, owner, limits);
         // Taken before the claim is sent: the local deadline must not lie behind the store's.
         let started = runtime.clock().elapsed();
         let granted = |granted: Granted, taken: Option<Taken>, lead: Lead| {
