@@ -56,6 +56,18 @@ pub(crate) const PARTS: &[Part] = &[
     fuzz("fuzz-stored", "stored::a_million"),
     fuzz("fuzz-templates", "templates::a_million"),
     Part {
+        name: "model",
+        goal: None,
+        units: "worlds",
+        postgres: false,
+        run: Run::Test {
+            package: "idempotent-model",
+            target: "model",
+            test: "every_promise_holds_in_every_state_of_three_processes",
+            profile: Profile::Test,
+        },
+    },
+    Part {
         name: "mutants",
         goal: None,
         units: "mutants",
