@@ -77,6 +77,18 @@ pub(crate) const PARTS: &[Part] = &[
     sequences("sequences-memory", "memory::does_what_the_model_does_for_hours", false),
     sequences("sequences-sqlite", "sqlite::does_what_the_model_does_for_hours", false),
     sequences("sequences-postgres", "postgres::does_what_the_model_does_for_hours", true),
+    Part {
+        name: "simulation",
+        goal: Some(1_000_000),
+        units: "seeds",
+        postgres: false,
+        run: Run::Test {
+            package: "idempotent-simulation",
+            target: "seeds",
+            test: "a_million_seeds_keep_every_promise",
+            profile: Profile::Release,
+        },
+    },
     flaky("flaky-engine", &["flaky", "engine"], false),
     flaky("flaky-memory", &["flaky", "memory"], false),
     flaky("flaky-sqlite", &["flaky", "sqlite"], false),
