@@ -1,5 +1,6 @@
 //! Holds the ledger and the store against each other.
 
+mod effects;
 mod facts;
 mod history;
 mod report;
@@ -25,6 +26,16 @@ pub use report::{Fact, Report, Violation};
 pub fn check(ledger: &Path, rows: &[Row], orders: u64) -> Report {
     let (lines, torn) = ledger::read(ledger).expect("the ledger can be read");
     judge(&lines, torn, rows, orders)
+}
+
+/// Checks what the journeys among the orders did outside, and in the database: `written` is how often each order has
+/// its row. Nothing is under way any more, and every message is delivered.
+///
+/// # Panics
+///
+/// If what was done outside cannot be read.
+pub fn check_journeys(ledger: &Path, rows: &[Row], written: &[(String, i64)], report: &mut Report) {
+    effects::journeys(&ledger::acts(ledger), rows, written, report);
 }
 
 fn judge(lines: &[Line], torn: usize, rows: &[Row], orders: u64) -> Report {

@@ -102,6 +102,31 @@ impl Database {
         rows.into_iter().map(row).collect()
     }
 
+    /// Creates the table that journeys write to.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be created.
+    pub async fn prepare_journeys(&self) {
+        self.execute(crate::journey::CREATE, None, None).await;
+    }
+
+    /// Reads how often each order has written its row.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be read.
+    pub async fn written(&self) -> Vec<(String, i64)> {
+        let sql = crate::journey::WRITTEN;
+        let rows = match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => sqlx::query_as(sql).fetch_all(pool).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => sqlx::query_as(sql).fetch_all(pool).await,
+        };
+        rows.expect("the table can be read")
+    }
+
     /// Lets every lease be over since an hour.
     ///
     /// # Panics

@@ -44,6 +44,10 @@ pub struct Plan {
     pub orders: u64,
     /// The lease of every handler.
     pub lease: Duration,
+    /// How long an attempt may run.
+    pub max_runtime: Duration,
+    /// How far faults are apart on average.
+    pub fault_every: Duration,
     /// Attempts of an order that may end without an outcome.
     pub max_crashes: u32,
     /// What every body does.
@@ -93,7 +97,7 @@ impl Fleet {
     /// If a process cannot be started.
     pub fn run(plan: Plan) -> (Tally, Result<(), String>) {
         let mut dice = fastrand::Rng::with_seed(plan.seed);
-        let faults = Faults::new(plan.kills, plan.stops, plan.lease, dice.fork());
+        let faults = Faults::new(&plan, dice.fork());
         let (says, said) = mpsc::channel();
         let mut fleet = Self {
             clock: SystemClock::new(),
@@ -122,7 +126,10 @@ impl Fleet {
                 process: self.processes,
                 seed: self.dice.u64(..),
                 lease_ms: u64::try_from(self.plan.lease.as_millis()).expect("a short lease"),
+                max_runtime_ms: u64::try_from(self.plan.max_runtime.as_millis())
+                    .expect("a short time"),
                 max_crashes: self.plan.max_crashes,
+                relays: matches!(self.plan.script, Script::Journey { .. }),
                 plant: self.plan.plant,
             };
             self.workers.push(Worker::start(&self.plan.worker, &config, self.says.clone()));

@@ -38,6 +38,11 @@ pub enum Script {
     },
     /// It has its effect and kills its process.
     Kills,
+    /// Effects of every class, as the dice say; see [`journey`](crate::journey).
+    Journey {
+        /// Whether the database is PostgreSQL, or else SQLite.
+        postgres: bool,
+    },
 }
 
 /// What a body returns: which attempt it was.
@@ -62,7 +67,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Declined(_))
     }
 }
@@ -89,15 +94,15 @@ impl fmt::Debug for Shop {
 }
 
 /// What an attempt is going to do.
-struct Fate {
-    nonce: String,
-    before: Duration,
-    after: Duration,
-    blocks: bool,
-    ends: Ends,
+pub(crate) struct Fate {
+    pub(crate) nonce: String,
+    pub(crate) before: Duration,
+    pub(crate) after: Duration,
+    pub(crate) blocks: bool,
+    pub(crate) ends: Ends,
 }
 
-enum Ends {
+pub(crate) enum Ends {
     Fulfilled,
     Declined,
     Flaky,
@@ -123,12 +128,14 @@ impl Shop {
         Ok(Self::new(ledger, process, u64::from(process), Duration::ZERO))
     }
 
-    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+    /// The ledger of its process.
+    #[must_use]
+    pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 
     /// What the next attempt of this order does.
-    fn fate(&self, order: &Order) -> Fate {
+    pub(crate) fn fate(&self, order: &Order) -> Fate {
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
         let nonce = format!("{}-{:016x}", self.process, dice.u64(..));
         let fate = |before, blocks, ends| {
@@ -136,7 +143,7 @@ impl Shop {
             Fate { nonce: nonce.clone(), before, after: Duration::ZERO, blocks, ends }
         };
         match order.script {
-            Script::Dice => self.drawn(&mut dice, nonce),
+            Script::Dice | Script::Journey { .. } => self.drawn(&mut dice, nonce),
             Script::Sleeps { ms } => fate(ms, false, Ends::Fulfilled),
             Script::Blocks { ms, fails_in } if fails_in == Some(self.process) => {
                 fate(ms, true, Ends::Flaky)

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use idempotent_runtime::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -82,10 +82,29 @@ pub enum Told {
     Failed(String),
 }
 
+/// Something that was done outside, as often as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// The class of the effect: [`PLAIN`], [`WINDOW`], [`ONCE`], or the topic of the message.
+    pub class: String,
+    /// The order.
+    pub order: u64,
+    /// The key that was sent, which a provider knows its callers by.
+    pub key: String,
+}
+
+/// The class of acts of a step that may repeat.
+pub const PLAIN: &str = "plain";
+/// The class of acts of a step whose provider remembers.
+pub const WINDOW: &str = "window";
+/// The class of acts of a step that runs at most once.
+pub const ONCE: &str = "once";
+
 /// Appends to the ledger.
 #[derive(Debug)]
 pub struct Ledger {
     file: File,
+    acts: PathBuf,
     process: u32,
     clock: SystemClock,
 }
@@ -98,7 +117,30 @@ impl Ledger {
     /// If the file cannot be opened.
     pub fn open(path: &Path, process: u32) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { file, process, clock: SystemClock::new() })
+        let acts = acts_beside(path);
+        Ok(Self { file, acts, process, clock: SystemClock::new() })
+    }
+
+    /// Does something outside: one line in a file of its own, which everybody can look into.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be written.
+    pub fn act(&self, class: &str, order: u64, key: &str) {
+        let file = OpenOptions::new().create(true).append(true).open(&self.acts);
+        let mut file = file.expect("the file of acts opens");
+        let line = format!("{class} {order} {key}\n");
+        file.write_all(line.as_bytes()).expect("the act can be written");
+    }
+
+    /// Whether something was done under that key.
+    ///
+    /// # Panics
+    ///
+    /// If the acts cannot be read.
+    #[must_use]
+    pub fn has_acted(&self, class: &str, key: &str) -> bool {
+        acts_in(&self.acts).iter().any(|act| act.class == class && act.key == key)
     }
 
     /// Writes one record.
@@ -129,4 +171,32 @@ pub fn read(path: &Path) -> io::Result<(Vec<Line>, usize)> {
         }
     }
     Ok((lines, torn))
+}
+
+fn acts_beside(ledger: &Path) -> PathBuf {
+    ledger.with_extension("acts")
+}
+
+/// Reads what was done outside in the run of a ledger, in its order.
+///
+/// # Panics
+///
+/// If it cannot be read.
+#[must_use]
+pub fn acts(ledger: &Path) -> Vec<Act> {
+    acts_in(&acts_beside(ledger))
+}
+
+fn acts_in(path: &Path) -> Vec<Act> {
+    if !path.exists() {
+        return Vec::new();
+    }
+    let text = std::fs::read_to_string(path).expect("the acts can be read");
+    let act = |line: &str| {
+        let mut words = line.split(' ').map(ToOwned::to_owned);
+        let (class, order, key) = (words.next()?, words.next()?, words.next()?);
+        Some(Act { class, order: order.parse().ok()?, key })
+    };
+    let acts = text.lines().map(|line| act(line).unwrap_or_else(|| panic!("torn: {line}")));
+    acts.collect()
 }

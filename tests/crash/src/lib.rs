@@ -1,7 +1,7 @@
 //! Worker processes that are killed and stopped at random moments, and a checker that reads what is left.
 //!
-//! A [`Fleet`] of worker processes runs one handler over orders that are delivered at least once. Processes are
-//! killed (SIGKILL) and stopped past their lease (SIGSTOP) until the [`Plan`] is fulfilled; then the queue is
+//! A [`Fleet`] of worker processes runs handlers over orders that are delivered at least once: with steps of each class,
+//! in transactions, and with messages that relays deliver ([`journey`]). Processes are killed (SIGKILL) and stopped past their lease (SIGSTOP) until the [`Plan`] is fulfilled; then the queue is
 //! drained without faults. Everything that bodies do, callers are told, and the store is asked and answers goes
 //! into a [`ledger`] that survives its writer. [`check`] holds ledger and store against each other.
 //!
@@ -19,6 +19,7 @@
 mod fleet;
 
 mod handler;
+pub mod journey;
 mod plant;
 mod witness;
 pub mod worker;
@@ -33,7 +34,7 @@ pub mod matrix;
 
 pub mod sweeper;
 
-pub use checker::{Fact, Report, Violation, check};
+pub use checker::{Fact, Report, Violation, check, check_journeys};
 pub use database::{Database, Row};
 pub use fleet::{Fleet, Plan, Said, Tally, Worker};
 pub use handler::{Order, Receipt, Refusal, Script, Shop, fulfil};

@@ -35,11 +35,15 @@ pub enum Plant {
     PurgeUnconditional,
     /// What has lapsed is never taken over.
     TakeOverRefused,
+    /// Steps are neither started nor recorded.
+    JournalForgotten,
+    /// A completion writes no messages.
+    MessagesDropped,
 }
 
 impl Plant {
     /// Every bug.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::GuardRemoved,
         Self::TokenDropped,
         Self::ReaperUnconditional,
@@ -48,6 +52,8 @@ impl Plant {
         Self::ClaimUnwritten,
         Self::PurgeUnconditional,
         Self::TakeOverRefused,
+        Self::JournalForgotten,
+        Self::MessagesDropped,
     ];
 
     /// Plants it over a store of the database at `url`.
@@ -167,6 +173,11 @@ impl Store for Planted {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
+        if self.plant == Plant::MessagesDropped {
+            let silent = |it: &Completion| Completion { messages: Vec::new(), ..it.clone() };
+            let silent: Vec<_> = completions.iter().map(silent).collect();
+            return self.store.complete(&silent).await;
+        }
         if !matches!(self.plant, Plant::TokenDropped | Plant::GuardRemoved) {
             return self.store.complete(completions).await;
         }
@@ -192,11 +203,31 @@ impl Store for Planted {
     }
 
     async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
-        self.store.start_steps(starts).await
+        if self.plant != Plant::JournalForgotten {
+            return self.store.start_steps(starts).await;
+        }
+        let mut answers = Vec::new();
+        for start in starts {
+            let found = self.execution(start.id).await?;
+            answers.push(found.map_or(StepStarted::Fenced, |Execution { now, .. }| {
+                StepStarted::Started { started_at: now, now }
+            }));
+        }
+        Ok(answers)
     }
 
     async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
-        self.store.record_steps(records).await
+        if self.plant != Plant::JournalForgotten {
+            return self.store.record_steps(records).await;
+        }
+        let mut answers = Vec::new();
+        for record in records {
+            let found = self.execution(record.id).await?;
+            answers.push(found.map_or(StepRecorded::Fenced, |Execution { now, .. }| {
+                StepRecorded::Done { done_at: now }
+            }));
+        }
+        Ok(answers)
     }
 
     async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {

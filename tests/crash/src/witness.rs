@@ -1,5 +1,7 @@
 //! A store that writes down what it is asked, before, and what the store below answers, after.
 
+mod transaction;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +16,8 @@ use idempotent_runtime::store::{
 };
 
 use crate::ledger::{Asked, Event, Ledger, Told};
+
+use transaction::Witnessed;
 
 /// Writes down what passes between a runtime and its store.
 #[derive(Clone, Debug)]
@@ -66,6 +70,11 @@ fn written(answer: &Written) -> Told {
         Written::Done => Told::Done,
         Written::Fenced => Told::Fenced,
     }
+}
+
+fn completing(completion: &Completion) -> (ExecutionId, Asked) {
+    let result = text(&completion.result);
+    (completion.id, Asked::Complete { token: completion.token.0, result })
 }
 
 fn text(result: &StoredResult) -> String {
@@ -150,10 +159,7 @@ impl Store for Witness {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
-        let first = self.asks(completions, |completion| {
-            let result = text(&completion.result);
-            (completion.id, Asked::Complete { token: completion.token.0, result })
-        });
+        let first = self.asks(completions, completing);
         let answers = self.store.complete(completions).await;
         self.told(first, completions, &answers, written);
         answers
@@ -220,7 +226,8 @@ impl Store for Witness {
     }
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
-        self.store.begin(limits).await
+        let transaction = self.store.begin(limits).await?;
+        Ok(Box::new(Witnessed::over(transaction, self.clone())))
     }
 
     fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
-use crate::handler::{Order, Shop, answered, fulfil};
+use crate::handler::{Order, Script, Shop, answered, fulfil};
+use crate::journey;
 use crate::ledger::{Answer, Event, Ledger};
 use crate::plant::{Plant, Planted};
 use crate::witness::Witness;
@@ -32,8 +33,12 @@ pub struct Config {
     pub seed: u64,
     /// The lease of every handler, in milliseconds.
     pub lease_ms: u64,
+    /// How long an attempt may run, in milliseconds.
+    pub max_runtime_ms: u64,
     /// Attempts that may end without an outcome.
     pub max_crashes: u32,
+    /// Whether it also delivers the messages of journeys.
+    pub relays: bool,
     /// The bug in its store.
     pub plant: Option<Plant>,
 }
@@ -117,7 +122,7 @@ async fn work(config: &Config) {
     let runtime = Runtime::builder(NAMESPACE)
         .store(Witness::over(store, Arc::clone(&ledger)))
         .lease(lease)
-        .max_runtime(Duration::from_secs(60))
+        .max_runtime(Duration::from_millis(config.max_runtime_ms))
         .max_crashes(config.max_crashes)
         .reaper_interval(lease / 2)
         .connect()
@@ -125,6 +130,10 @@ async fn work(config: &Config) {
         .expect("the runtime connects");
     let shop = Shop::new(ledger, config.process, config.seed, lease * 2);
     let shop = Arc::new(shop);
+    let relay = config.relays.then(|| {
+        let delivering = journey::deliver(runtime.clone(), Arc::clone(shop.ledger()));
+        tokio::spawn(delivering)
+    });
     let mut served = JoinSet::new();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     // A test that is gone ends the input, too.
@@ -133,6 +142,9 @@ async fn work(config: &Config) {
         let (runtime, shop) = (runtime.clone(), Arc::clone(&shop));
         served.spawn(async move { serve(&runtime, delivery, shop).await });
         while served.try_join_next().is_some() {}
+    }
+    if let Some(relay) = relay {
+        relay.abort();
     }
     runtime.shutdown(Duration::from_secs(1)).await;
     served.join_all().await;
@@ -150,7 +162,15 @@ async fn serve(runtime: &Runtime, delivery: Delivery, shop: Arc<Shop>) {
 /// Calls the handler and writes down what the caller was told. Says when to call again, if at all.
 pub async fn ask(runtime: &Runtime, order: Order, shop: Arc<Shop>) -> Option<Duration> {
     let ledger = Arc::clone(shop.ledger());
-    let (own, called) = (runtime.clone(), fulfil(order, shop));
+    let own = runtime.clone();
+    let called = async move {
+        match order.script {
+            Script::Journey { postgres } => journey::call(order, postgres, shop).await,
+            Script::Dice | Script::Sleeps { .. } | Script::Blocks { .. } | Script::Kills => {
+                fulfil(order, shop).await
+            }
+        }
+    };
     // In a task, which catches the panic that the runtime hands on.
     let outcome = tokio::spawn(async move { own.scope(called).await }).await;
     let (answer, again) = match &outcome {

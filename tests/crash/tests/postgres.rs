@@ -44,6 +44,24 @@ fn killed_and_stopped_workers_leave_every_order_done_once() {
 }
 
 #[test]
+#[ignore = "soak: 10,000 kills"]
+fn ten_thousand_kills_leave_every_order_done_once() {
+    loops::soak("kills-postgres", (40, 250, 0), |_| {
+        let database = database();
+        (database.url().to_owned(), database)
+    });
+}
+
+#[test]
+#[ignore = "soak: 1,000 stops"]
+fn a_thousand_stops_leave_every_order_done_once() {
+    loops::soak("stops-postgres", (20, 0, 50), |_| {
+        let database = database();
+        (database.url().to_owned(), database)
+    });
+}
+
+#[test]
 fn poisoned_orders_end_in_review() {
     on_postgres(loops::poisoned);
 }

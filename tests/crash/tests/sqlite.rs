@@ -35,6 +35,18 @@ fn killed_and_stopped_workers_leave_every_order_done_once() {
 }
 
 #[test]
+#[ignore = "soak: 10,000 kills"]
+fn ten_thousand_kills_leave_every_order_done_once() {
+    loops::soak("kills-sqlite", (40, 250, 0), |scratch| (scratch.sqlite_url(), ()));
+}
+
+#[test]
+#[ignore = "soak: 1,000 stops"]
+fn a_thousand_stops_leave_every_order_done_once() {
+    loops::soak("stops-sqlite", (20, 0, 50), |scratch| (scratch.sqlite_url(), ()));
+}
+
+#[test]
 fn poisoned_orders_end_in_review() {
     on_sqlite(loops::poisoned);
 }

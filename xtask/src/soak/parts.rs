@@ -55,6 +55,10 @@ pub(crate) const PARTS: &[Part] = &[
     fuzz("fuzz-rows", "rows::a_million"),
     fuzz("fuzz-stored", "stored::a_million"),
     fuzz("fuzz-templates", "templates::a_million"),
+    loops("kills-sqlite", (40, "rounds of 250 kills"), KILLS, false),
+    loops("kills-postgres", (40, "rounds of 250 kills"), KILLS, true),
+    loops("stops-sqlite", (20, "rounds of 50 stops"), STOPS, false),
+    loops("stops-postgres", (20, "rounds of 50 stops"), STOPS, true),
     Part {
         name: "model",
         goal: None,
@@ -103,6 +107,22 @@ pub(crate) const PARTS: &[Part] = &[
     flaky("flaky-crash-sqlite", &["flaky", "crash-sqlite"], false),
     flaky("flaky-crash-postgres", &["flaky", "crash-postgres"], true),
 ];
+
+const KILLS: &str = "ten_thousand_kills_leave_every_order_done_once";
+const STOPS: &str = "a_thousand_stops_leave_every_order_done_once";
+
+/// Processes that are killed and stopped.
+const fn loops(
+    name: &'static str,
+    (goal, units): (u64, &'static str),
+    test: &'static str,
+    postgres: bool,
+) -> Part {
+    let target = if postgres { "postgres" } else { "sqlite" };
+    let (package, profile) = ("idempotent-crash", Profile::Test);
+    let run = Run::Test { package, target, test, profile };
+    Part { name, goal: Some(goal), units, postgres, run }
+}
 
 /// Faults of the database, and of the wire to it.
 const fn faults(

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::Row;
 use crate::handler::{Receipt, Refusal};
-use crate::ledger::{Answer, Asked, Told};
+use crate::journey::AGAIN;
+use crate::ledger::{Answer, Asked, Mark, Told};
 
 use super::history::{Call, Grant, History, Past};
 use super::report::{Fact, Report};
@@ -91,7 +92,9 @@ pub(super) fn provider_keys(history: &History, report: &mut Report) {
 
 /// [`Fact::OneAnswer`], [`Fact::ResultOfAnAttempt`] and [`Fact::ExpectedErrors`].
 pub(super) fn answers(order: u64, past: &Past, row: Option<&Row>, report: &mut Report) {
-    const PASSING: [&str; 8] = [
+    const PASSING: [&str; 10] = [
+        "MaxRuntime",
+        "NotDue",
         "Flaky",
         "Panicked",
         "InFlight",
@@ -228,7 +231,8 @@ pub(super) fn claimed(order: u64, past: &Past, report: &mut Report) {
     let grants = past.grants();
     let processes: BTreeSet<u32> = past.began.iter().map(|(process, _)| *process).collect();
     for process in processes {
-        let began = past.began.iter().filter(|(by, _)| *by == process).count();
+        let once = |mark: &Mark| !mark.nonce.starts_with(AGAIN);
+        let began = past.began.iter().filter(|(by, mark)| *by == process && once(mark)).count();
         let granted = grants.iter().filter(|grant| grant.process == process).count();
         if began > granted {
             let found = format!("process {process} began {began}, was granted {granted}");

@@ -32,6 +32,16 @@ pub enum Fact {
     CountsAreTrue,
     /// Without faults, every order is done, and workers end when they are told to.
     AllIsDone,
+    /// What a transaction writes is there once if it is recorded or completed, and else not at all.
+    RowsOnce,
+    /// A provider that remembers its keys is asked under one key, and has acted.
+    OnceInWindow,
+    /// A step that runs at most once has run once, if its order is done.
+    AtMostOnce,
+    /// A step that may repeat has run, if its order is done.
+    AtLeastOnce,
+    /// A message is delivered, under one id, if and only if its order is completed; where it must not be repeated, once.
+    MessagesDelivered,
     /// Callers are told nothing but results and passing errors.
     ExpectedErrors,
 }
@@ -102,7 +112,7 @@ impl Report {
         report
     }
 
-    fn count(&mut self, what: &str, more: usize) {
+    pub(super) fn count(&mut self, what: &str, more: usize) {
         *self.counts.entry(what.to_owned()).or_default() += more;
     }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::Plan;
+
 /// What happens to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -18,21 +20,24 @@ pub(super) struct Faults {
     kills: u32,
     stops: u32,
     lease: Duration,
+    every: Duration,
     dice: fastrand::Rng,
     at: Duration,
     wakes: BTreeSet<(Duration, u32)>,
 }
 
 impl Faults {
-    pub(super) fn new(kills: u32, stops: u32, lease: Duration, dice: fastrand::Rng) -> Self {
-        let mut faults = Self { kills, stops, lease, dice, at: lease, wakes: BTreeSet::new() };
+    pub(super) fn new(plan: &Plan, dice: fastrand::Rng) -> Self {
+        let Plan { kills, stops, lease, fault_every: every, .. } = *plan;
+        let wakes = BTreeSet::new();
+        let mut faults = Self { kills, stops, lease, every, dice, at: lease, wakes };
         faults.postpone(lease);
         faults
     }
 
-    /// Draws when the next one comes: one and a half leases apart on average.
+    /// Draws when the next one comes: a plan's `fault_every` apart on average.
     pub(super) fn postpone(&mut self, now: Duration) {
-        self.at = now + self.lease.mul_f64(self.dice.f64() * 3.0);
+        self.at = now + self.every.mul_f64(self.dice.f64() * 2.0);
     }
 
     /// The fault that is due. A kill or a stop counts once it is said to have been done.

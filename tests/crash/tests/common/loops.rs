@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use idempotent_crash::ledger::{ONCE, PLAIN, WINDOW};
 use idempotent_crash::worker::{self, NAMESPACE};
 use idempotent_crash::{
     Database, Fact, Fleet, Order, Plan, Plant, Receipt, Refusal, Report, Row, Scratch, Script,
-    Shop, Tally, Violation, check, fulfil,
+    Shop, Tally, Violation, check, check_journeys, fulfil, journey,
 };
 use idempotent_runtime::{Error, Runtime};
+use idempotent_soak::Chunk;
 
 /// One test at a time: each wants the machine, and some the clock.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -25,7 +27,7 @@ pub(crate) fn from_env(name: &str, usual: u64) -> u64 {
     }
 }
 
-/// The usual plan: 50 kills and 10 stops. `CRASH_KILLS`, `CRASH_STOPS`, `CRASH_LEASE_MS` and `CRASH_SEED` change it.
+/// The usual plan: journeys, 300 kills and 10 stops. `CRASH_KILLS`, `CRASH_STOPS`, `CRASH_LEASE_MS` and `CRASH_SEED` change it.
 pub(crate) fn plan(scratch: &Scratch, url: &str) -> Plan {
     let faults =
         |name, usual| u32::try_from(from_env(name, usual)).expect("a sane number of faults");
@@ -35,13 +37,15 @@ pub(crate) fn plan(scratch: &Scratch, url: &str) -> Plan {
         ledger: scratch.join("ledger"),
         seed: from_env("CRASH_SEED", fastrand::u64(..1_000_000)),
         workers: 4,
-        kills: faults("CRASH_KILLS", 50),
+        kills: faults("CRASH_KILLS", 300),
         stops: faults("CRASH_STOPS", 10),
         orders: 200,
         lease: Duration::from_millis(from_env("CRASH_LEASE_MS", 200)),
+        max_runtime: Duration::from_secs(2),
+        fault_every: Duration::from_millis(150),
         max_crashes: 1_000,
-        script: Script::Dice,
-        patience: Duration::from_secs(30),
+        script: Script::Journey { postgres: url.starts_with("postgres") },
+        patience: Duration::from_secs(60),
         plant: None,
     }
 }
@@ -49,19 +53,30 @@ pub(crate) fn plan(scratch: &Scratch, url: &str) -> Plan {
 /// Runs a plan, asks for every order once more, and checks what is left.
 pub(crate) fn run(plan: Plan) -> (Tally, Report) {
     let (url, ledger, script) = (plan.url.clone(), plan.ledger.clone(), plan.script);
-    let (tally, ended) = Fleet::run(plan);
     let tokio = tokio::runtime::Runtime::new().expect("a tokio runtime starts");
-    let rows = tokio.block_on(async {
+    tokio.block_on(async {
+        // Which creates what is not there.
+        let runtime = Runtime::builder(NAMESPACE).url(&url).connect().await.expect("it connects");
+        runtime.shutdown(Duration::ZERO).await;
+        Database::connect(&url).await.prepare_journeys().await;
+    });
+    let (tally, ended) = Fleet::run(plan);
+    let (rows, written) = tokio.block_on(async {
         let runtime = Runtime::builder(NAMESPACE).url(&url).connect().await.expect("it connects");
         let shop = Arc::new(Shop::quick(&ledger, 0).expect("the ledger opens"));
         for number in 1..=tally.orders {
             let order = Order { number, script };
             worker::ask(&runtime, order, Arc::clone(&shop)).await;
         }
+        journey::deliver_all(&runtime, shop.ledger()).await;
         runtime.shutdown(Duration::ZERO).await;
-        Database::connect(&url).await.rows().await
+        let database = Database::connect(&url).await;
+        (database.rows().await, database.written().await)
     });
     let mut report = check(&ledger, &rows, tally.orders);
+    if matches!(script, Script::Journey { .. }) {
+        check_journeys(&ledger, &rows, &written, &mut report);
+    }
     if let Err(found) = ended {
         report.violations.push(Violation { fact: Fact::AllIsDone, order: 0, found });
     }
@@ -69,29 +84,53 @@ pub(crate) fn run(plan: Plan) -> (Tally, Report) {
 }
 
 /// Where the evidence is, and how to try again.
-fn again(scratch: &Scratch, seed: u64) -> String {
+fn again(scratch: &Scratch, plan: &Plan) -> String {
     let path = scratch.path().display();
+    let Plan { seed, kills, stops, .. } = plan;
     let test = module_path!().split("::").next().unwrap_or_default();
     format!(
         "ledger and store are in {path}; the same faults again: CRASH_SEED={seed} \
-         cargo test -p idempotent-crash --features postgres --test {test} killed"
+         CRASH_KILLS={kills} CRASH_STOPS={stops} cargo test -p idempotent-crash --features postgres --test {test} killed"
     )
 }
 
 /// The main loop: faults until there are enough of them, and no violation.
 pub(crate) fn faults(scratch: &Scratch, url: &str) {
-    let plan = plan(scratch, url);
-    let seed = plan.seed;
-    let (kills, stops) = (plan.kills, plan.stops);
+    befalls(scratch, plan(scratch, url));
+}
+
+/// Runs a plan, which breaks nothing, and in which everything has happened that it asks for.
+fn befalls(scratch: &Scratch, plan: Plan) {
+    let again = again(scratch, &plan);
+    let Plan { seed, kills, stops, .. } = plan;
     let (tally, report) = run(plan);
     println!("seed {seed}: {tally:?}\n{report}");
-    assert!(report.violations.is_empty(), "{report}{}", again(scratch, seed));
-    assert_eq!(
-        (tally.kills, tally.stops, tally.deaths),
-        (kills, stops, 0),
-        "{}",
-        again(scratch, seed)
-    );
+    assert!(report.violations.is_empty(), "{report}{again}");
+    assert_eq!((tally.kills, tally.stops, tally.deaths), (kills, stops, 0), "{again}");
+    for class in [PLAIN, WINDOW, ONCE] {
+        let acts = report.counted(&format!("journey: {class} acts"));
+        assert!(acts > 0, "no {class}: {again}");
+    }
+    assert!(report.counted("takeovers") > 0, "nothing was taken over: {again}");
+}
+
+/// A part of the soak: rounds of so many kills and stops, each on a database of its own.
+pub(crate) fn soak<D>(
+    part: &str,
+    (rounds, kills, stops): (u64, u32, u32),
+    database: impl Fn(&Scratch) -> (String, D),
+) {
+    let _alone = alone();
+    let units = match stops {
+        0 => format!("rounds of {kills} kills"),
+        _ => format!("rounds of {stops} stops"),
+    };
+    for unit in &Chunk::of(part, rounds, &units) {
+        let scratch = Scratch::fresh(part);
+        let (url, _database) = database(&scratch);
+        let seed = unit.number();
+        befalls(&scratch, Plan { kills, stops, seed, ..plan(&scratch, &url) });
+    }
 }
 
 /// What a planted bug breaks; the checker names at least one of them.
@@ -104,6 +143,8 @@ fn broken_by(plant: Plant) -> &'static [Fact] {
         Plant::ClaimUnwritten => &[Fact::LeaseHolds, Fact::TokensRise],
         Plant::PurgeUnconditional => &[Fact::OneAnswer, Fact::TokensRise],
         Plant::TakeOverRefused => &[Fact::AllIsDone],
+        Plant::JournalForgotten => &[Fact::AtMostOnce],
+        Plant::MessagesDropped => &[Fact::MessagesDelivered],
     }
 }
 

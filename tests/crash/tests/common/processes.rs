@@ -56,7 +56,9 @@ impl Shift {
             process,
             seed: u64::from(process),
             lease_ms: u64::try_from(self.lease.as_millis()).unwrap(),
+            max_runtime_ms: 60_000,
             max_crashes: 8,
+            relays: false,
             plant: None,
         };
         let binary = PathBuf::from(env!("CARGO_BIN_EXE_crash-worker"));
