@@ -18,6 +18,7 @@ use idempotent_faults::promise::{Seen, broken};
 use idempotent_faults::wire::{Operation, Place, Watch};
 use idempotent_faults::{Hold, Spot};
 use idempotent_runtime::{Clock, ErrorKind, Runtime, SystemClock};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const WAYS: [Way; 2] = [Way::ToServer, Way::ToClient];
@@ -296,15 +297,10 @@ const DELAYED: [(Class, Operation); 14] = [
     (Class::Outbox, Operation::Complete),
 ];
 
-/// One caller whose requests are on their way for longer than his lease, from one operation on, and another caller who
-/// comes meanwhile. Returns how the first one was answered, and what was not kept.
-async fn delayed(class: Class, operation: Operation, plant: Option<Plant>) -> Told {
-    let setup = Setup { lease: LEASE, plant, ..Setup::default() };
-    let bench = Bench::fresh(PostgresServer::shared(), setup).await;
-    let another = bench.another().await;
-    let name = bench.operation("late");
-    let _warm = bench.call(&bench.operation("warm"), class).await;
-    let (reached, is_reached) = tokio::sync::watch::channel(false);
+/// Has all that is said from an operation on, on all connections, arrive at one moment, when leases are over. Says when
+/// the operation has come.
+fn delay_from(bench: &Bench, operation: Operation) -> watch::Receiver<bool> {
+    let (reached, is_reached) = watch::channel(false);
     let (clock, arrives) = (SystemClock::new(), OnceLock::new());
     bench.proxy.rule(move |passing| {
         if passing.way == Way::ToClient {
@@ -313,13 +309,24 @@ async fn delayed(class: Class, operation: Operation, plant: Option<Plant>) -> To
         if Operation::of(passing.statement) == operation {
             reached.send_replace(true);
         }
-        // From then on all that is said, on all connections, is on its way until one moment.
         if !*reached.borrow() {
             return Fate::Passes;
         }
         let arrives = arrives.get_or_init(|| clock.elapsed() + ON_THE_WAY);
         Fate::Delayed(arrives.saturating_sub(clock.elapsed()))
     });
+    is_reached
+}
+
+/// One caller whose requests are on their way for longer than his lease, from one operation on, and another caller who
+/// comes meanwhile. Returns how the first one was answered, and what was not kept.
+async fn delayed(class: Class, operation: Operation, plant: Option<Plant>) -> Told {
+    let setup = Setup { lease: LEASE, plant, ..Setup::default() };
+    let bench = Bench::fresh(PostgresServer::shared(), setup).await;
+    let another = bench.another().await;
+    let name = bench.operation("late");
+    let _warm = bench.call(&bench.operation("warm"), class).await;
+    let is_reached = delay_from(&bench, operation);
     let second = async {
         let mut is_reached = is_reached;
         is_reached.wait_for(|reached| *reached).await.unwrap();
@@ -365,6 +372,40 @@ async fn delayed(class: Class, operation: Operation, plant: Option<Plant>) -> To
     (line, broken_now)
 }
 
+/// One relay whose requests are on their way for longer than its lease, from one operation on, and another one that comes
+/// meanwhile.
+async fn relays_delayed(class: Class, operation: Operation) -> Told {
+    let bench = Bench::fresh(PostgresServer::shared(), Setup::default()).await;
+    let (another, name, at_most_once) =
+        (bench.another().await, bench.operation("late"), class == Class::OutboxAtMostOnce);
+    let mut seen = Seen::default();
+    bench.call_to_the_end(&name, class, &mut seen).await;
+    let is_reached = delay_from(&bench, operation);
+    let waiting = "SELECT count(*) FROM idempotent_outbox WHERE state IN (1, 2) AND $1 = ''";
+    let none_waits = async || {
+        while bench.number(waiting, "").await > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let relay = |runtime| {
+        let relay = errand::relay(runtime, &bench.desk, at_most_once, LEASE);
+        relay.poll_every(Duration::from_millis(50))
+    };
+    let second = async {
+        let mut is_reached = is_reached;
+        is_reached.wait_for(|reached| *reached).await.unwrap();
+        relay(&another).run_until(none_waits()).await.unwrap();
+    };
+    let (first, ()) = tokio::join!(relay(&bench.runtime).run_until(none_waits()), second);
+    first.unwrap();
+    bench.proxy.forget_rule();
+    let seen = bench.look(&name, seen).await;
+    let mut broken_now = broken(class, &seen);
+    broken_now.extend(bench.is_outside_of_transactions().await.err());
+    let line = format!("{class:?}/{operation:?}: {:?}, {} held back", seen.heard, seen.held_back);
+    (line, broken_now)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_arrives_behind_its_lease_changes_nothing() {
     let mut cases = JoinSet::new();
@@ -372,6 +413,14 @@ async fn what_arrives_behind_its_lease_changes_nothing() {
         let name = format!("{class:?}/{operation:?}");
         if only().is_none_or(|only| name.contains(&only)) {
             cases.spawn(async move { (name, delayed(class, operation, None).await) });
+        }
+    }
+    for class in [Class::Outbox, Class::OutboxAtMostOnce] {
+        for operation in [Operation::RelayClaim, Operation::RelayEnd] {
+            let name = format!("{class:?}/{operation:?}");
+            if only().is_none_or(|only| name.contains(&only)) {
+                cases.spawn(async move { (name, relays_delayed(class, operation).await) });
+            }
         }
     }
     let mut all = Vec::new();
