@@ -102,14 +102,14 @@ fn short(fate: Fate) -> &'static str {
     }
 }
 
-/// Every scenario with every fate at every message.
-fn sweep_all(pooler: bool, fates: &'static [Fate]) -> Found {
+/// Each of the scenarios with every fate at every message.
+fn sweep_all(scenarios: &[Scenario], pooler: bool, fates: &'static [Fate]) -> Found {
     let tokio = tokio::runtime::Runtime::new().unwrap();
     let found = std::sync::Arc::new(Mutex::new(Found::default()));
     tokio.block_on(async {
         let mut sweeps = JoinSet::new();
         let setup = Setup { pooler, ..Setup::default() };
-        for scenario in Scenario::ALL {
+        for &scenario in scenarios {
             let found = std::sync::Arc::clone(&found);
             sweeps.spawn(async move {
                 let track = Track::fresh(PostgresServer::shared(), scenario, setup).await;
@@ -149,12 +149,12 @@ const FATES: &[Fate] = &[Fate::Cut, Fate::Torn, Fate::Late(LATE)];
 
 #[test]
 fn every_message_of_every_operation_is_cut() {
-    judge(&sweep_all(false, FATES));
+    judge(&sweep_all(&Scenario::ALL, false, FATES));
 }
 
 #[test]
 fn every_message_is_cut_as_behind_a_transaction_pooler() {
-    judge(&sweep_all(true, &[Fate::Cut]));
+    judge(&sweep_all(&Scenario::ALL, true, &[Fate::Cut]));
 }
 
 /// Disturbs every message of an operation, and returns what was found broken.
@@ -207,11 +207,23 @@ async fn a_write_beside_the_transaction_is_caught() {
     assert!(broken.iter().any(|it| it.contains("one effect in the database")), "{broken:?}");
 }
 
-/// Every message with every fate, by both ways to connect in turn.
+/// Every message with every fate: one scenario after the other, by both ways to connect.
 #[test]
-#[ignore = "soak: a hundred sweeps"]
+#[ignore = "soak: fifty sweeps of all scenarios"]
 fn every_message_meets_every_fate() {
-    for unit in &idempotent_soak::Chunk::of("wire", 100, "sweeps of every message") {
-        judge(&sweep_all(unit.number() % 2 == 0, FATES));
-    }
+    let ways = [false, true];
+    let all: Vec<_> = ways.iter().flat_map(|way| Scenario::ALL.map(|it| (it, *way))).collect();
+    let chunk = idempotent_soak::Chunk::of("wire", 1_200, "sweeps of a scenario");
+    // Most of a case is waiting.
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for unit in &chunk {
+                    let place = usize::try_from(unit.number()).unwrap() % all.len();
+                    let (scenario, pooler) = all[place];
+                    judge(&sweep_all(&[scenario], pooler, FATES));
+                }
+            });
+        }
+    });
 }

@@ -47,7 +47,7 @@ pub(crate) const PARTS: &[Part] = &[
         (100, "failovers"),
         ("failover", "a_hundred_failovers_keep_what_is_promised"),
     ),
-    faults("wire", (100, "sweeps of every message"), ("cuts", "every_message_meets_every_fate")),
+    faults("wire", (1_200, "sweeps of a scenario"), ("cuts", "every_message_meets_every_fate")),
     fuzz("fuzz-answers", "answers::a_million"),
     fuzz("fuzz-durations", "durations::a_million"),
     fuzz("fuzz-fingerprints", "fingerprints::a_million"),
