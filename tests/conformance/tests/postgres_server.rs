@@ -68,7 +68,8 @@ fn a_server_whose_process_is_killed_stops() {
 
 #[test]
 fn a_server_that_crashed_comes_back_with_what_was_committed() {
-    let mut server = PostgresOptions::default().setting("synchronous_commit", "on").start().unwrap();
+    let mut server =
+        PostgresOptions::default().setting("synchronous_commit", "on").start().unwrap();
     server.execute("postgres", "CREATE TABLE t(i int PRIMARY KEY)").unwrap();
     for (number, crash) in [Crash::Immediate, Crash::Killed].into_iter().enumerate() {
         server.execute("postgres", &format!("INSERT INTO t VALUES ({number})")).unwrap();

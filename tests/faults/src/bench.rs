@@ -18,7 +18,7 @@ use crate::promise::Seen;
 /// The application of all benches.
 pub const NAMESPACE: &str = "faults";
 /// What must have come about by then.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 /// How often an operation is asked for before its key counts as blocked.
 const CALLS_MAX: u32 = 50;
 
@@ -197,6 +197,21 @@ impl Bench {
     /// If the database cannot be read.
     pub async fn look(&self, operation: &str, seen: Seen) -> Seen {
         look(&self.past, &self.desk, operation, seen).await
+    }
+
+    /// Waits until what was to arrive late has arrived, and is done.
+    ///
+    /// # Errors
+    ///
+    /// If it does not arrive.
+    pub async fn all_has_arrived(&self) -> Result<(), String> {
+        let arrived = async {
+            while self.proxy.late() > 0 {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let ended = timeout(self.setup.patience, arrived).await;
+        ended.map_err(|_| "what was to arrive late does not arrive".to_owned())
     }
 
     /// Waits until no session is inside of a transaction, or at work.

@@ -149,6 +149,7 @@ impl Track {
         bench.proxy.forget_rule();
         let failed = first.is_err();
         let told = first.as_ref().err().cloned().unwrap_or_else(|| "answered".to_owned());
+        broken_before.extend(bench.all_has_arrived().await.err());
         if *scenario == Scenario::Relay && matches!(at, Some((_, Fate::Late(_)))) {
             // A claim that arrives when its relay has given it up holds the message for its lease.
             bench.end_message_leases().await;

@@ -51,8 +51,10 @@ async fn sweep(track: Track, name: &str, fates: &[Fate], found: &Mutex<Found>) {
     found.lock().unwrap().counts.insert(name.to_owned(), plain.counts);
     for (way, went) in WAYS.into_iter().zip(&plain.went) {
         for number in 1..=went.len() {
-            let fates =
-                fates.iter().filter(|fate| way == Way::ToServer || !matches!(fate, Fate::Late(_)));
+            // A relay's claim that arrives late holds what it finds for its lease, and nothing else is to be seen.
+            let is_claim = went[number - 1] == Operation::RelayClaim;
+            let may_be_late = way == Way::ToServer && !is_claim;
+            let fates = fates.iter().filter(|fate| may_be_late || !matches!(fate, Fate::Late(_)));
             for fate in fates {
                 let place = Place { way, number };
                 let case = format!("{name}/{place}/{}", short(*fate));

@@ -82,6 +82,8 @@ struct Shared {
     cuts: AtomicU32,
     rule: Mutex<Option<Rule>>,
     connections: AtomicU32,
+    /// Requests that are to arrive late, and have not been answered.
+    late: AtomicU32,
     open: Mutex<Vec<Weak<Link>>>,
     /// Those of which an end is not to hear that the other one has gone.
     mute: Mutex<Vec<Arc<Link>>>,
@@ -168,6 +170,12 @@ impl Proxy {
     /// From now on every message arrives, but those behind one that was swallowed.
     pub fn forget_rule(&self) {
         *locked(&self.shared.rule) = None;
+    }
+
+    /// How many connections have requests that are late and that the server has yet to answer.
+    #[must_use]
+    pub fn late(&self) -> u32 {
+        self.shared.late.load(Ordering::SeqCst)
     }
 
     /// Cuts every connection.

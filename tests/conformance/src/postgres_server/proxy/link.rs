@@ -21,6 +21,7 @@ pub(super) struct Link {
     is_cut: AtomicBool,
     /// The client's end is not told to the server, nor the server's to the client.
     is_mute: AtomicBool,
+    is_late: AtomicBool,
 }
 
 impl Link {
@@ -36,6 +37,7 @@ impl Link {
             statements: Mutex::default(),
             is_cut: AtomicBool::new(false),
             is_mute: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
         });
         let mut open = locked(&shared.open);
         open.retain(|link| link.strong_count() > 0);
@@ -43,7 +45,12 @@ impl Link {
         drop(open);
         let answers = Arc::clone(&link);
         thread::spawn(move || link.closed_after(link.forward_requests()));
-        thread::spawn(move || answers.closed_after(answers.forward_answers()));
+        thread::spawn(move || {
+            answers.closed_after(answers.forward_answers());
+            if answers.is_late.load(Ordering::SeqCst) {
+                answers.shared.late.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
     }
 
     /// Closes both ends.
@@ -105,6 +112,8 @@ impl Link {
     /// Ends the client's connection, and hands on what he had sent before so much later.
     fn forward_late(&self, first: &Message, by: Duration) -> io::Result<()> {
         let (mut from, mut to) = (&self.client, &self.server);
+        self.shared.late.fetch_add(1, Ordering::SeqCst);
+        self.is_late.store(true, Ordering::SeqCst);
         self.is_cut.store(true, Ordering::SeqCst);
         self.client.shutdown(Shutdown::Write)?;
         let mut all = first.bytes.clone();
