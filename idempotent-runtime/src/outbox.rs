@@ -26,6 +26,8 @@ pub use desk::{HeldMessage, Outbox};
 pub use http::HttpSink;
 pub use relay::Relay;
 pub use route::Route;
+#[cfg(feature = "testing")]
+pub(crate) use sink::Then;
 pub use sink::{Delivery, Sink, SinkError, SinkExt};
 #[cfg(feature = "smtp")]
 pub use smtp::SmtpSink;

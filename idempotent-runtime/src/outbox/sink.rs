@@ -92,7 +92,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(message: Arc<MessageRecord>) -> Self {
+    pub(crate) fn new(message: Arc<MessageRecord>) -> Self {
         let id = message.id.to_string().into();
         Self { message, id }
     }
@@ -164,14 +164,14 @@ impl Delivery {
 /// Why a message was not delivered, and what follows.
 #[derive(Debug)]
 pub struct SinkError {
-    pub(super) then: Then,
-    pub(super) retry_after: Option<Duration>,
+    pub(crate) then: Then,
+    pub(crate) retry_after: Option<Duration>,
     source: Box<dyn StdError + Send + Sync>,
 }
 
 /// What follows a failed delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(crate) enum Then {
     /// It may have arrived.
     Retry,
     /// It did not arrive.

@@ -1,14 +1,19 @@
 //! Delivers by mail.
 
 use std::error::Error as _;
+use std::time::Duration;
 use std::{fmt, io};
 
 use async_trait::async_trait;
 use lettre::message::header::MessageId;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
+use tokio::time::timeout;
 
 use super::sink::{Delivery, Sink, SinkError};
 use crate::error::Error;
+
+/// A server may look through a mail for minutes before it answers (RFC 5321, §4.5.3.2).
+const TIMEOUT_DEFAULT: Duration = Duration::from_mins(10);
 
 /// A sink that sends each message as a mail.
 ///
@@ -18,8 +23,8 @@ use crate::error::Error;
 /// [at most once](super::SinkExt::at_most_once).
 ///
 /// A mail that the server refuses for good (5xx) is dead; what it refuses for now (4xx), or where it refuses the
-/// connection or your credentials (53x), is tried again, also at most once; where the connection breaks the mail may have
-/// gone.
+/// connection or your credentials (53x), is tried again, also at most once; where the connection breaks, or the server says
+/// nothing for too long, the mail may have gone.
 ///
 /// # Examples
 ///
@@ -45,12 +50,16 @@ use crate::error::Error;
 pub struct SmtpSink<F> {
     server: AsyncSmtpTransport<Tokio1Executor>,
     domain: String,
+    timeout: Duration,
     compose: F,
 }
 
 impl<F> fmt::Debug for SmtpSink<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmtpSink").field("domain", &self.domain).finish_non_exhaustive()
+        f.debug_struct("SmtpSink")
+            .field("domain", &self.domain)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,7 +84,15 @@ where
             let reason = format!("{domain:?} is not a domain; write one like `shop.example`");
             return Err(Error::Config { setting: "domain", reason });
         }
-        Ok(Self { server, domain, compose })
+        Ok(Self { server, domain, timeout: TIMEOUT_DEFAULT, compose })
+    }
+
+    /// How long the server may take over a mail, from the connection to its "250"; 10 minutes unless set. The timeout of
+    /// `server` is about opening the connection only.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 }
 
@@ -88,7 +105,11 @@ where
         let mut mail = (self.compose)(delivery)?;
         let id = format!("<{}@{}>", delivery.id(), self.domain);
         mail.headers_mut().set(MessageId::from(id));
-        match self.server.send(mail).await {
+        let Ok(answer) = timeout(self.timeout, self.server.send(mail)).await else {
+            let text = format!("the server gave no answer in {:?}", self.timeout);
+            return Err(SinkError::retry(text));
+        };
+        match answer {
             Ok(_) => Ok(()),
             Err(error) if is_about_us(&error) => Err(SinkError::not_delivered(error)),
             Err(error) if error.is_permanent() => Err(SinkError::dead(error)),

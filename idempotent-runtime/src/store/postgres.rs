@@ -63,7 +63,7 @@ pub fn migrations_sql(prefix: &str, schema: Option<&str>) -> Result<String, Stor
 impl Postgres {
     /// Connects, and checks the server. Creates no table. Later calls belong on the same tokio runtime.
     pub(crate) async fn open(options: &ConnectOptions) -> Result<Self, StoreError> {
-        let names = Names::new(&options.table_prefix, options.schema.as_deref())?;
+        let names = options.names(options.schema.as_deref())?;
         let server = connect::server(options)?;
         connect::check(&server).await?;
         let runner = Runner::new(Pool::new(server, options), options, &names);

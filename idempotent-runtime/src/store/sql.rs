@@ -8,6 +8,7 @@ mod options;
 mod pool;
 mod record;
 mod schema;
+mod statement;
 mod step;
 
 #[cfg(test)]
@@ -23,4 +24,7 @@ pub(crate) use options::ConnectOptions;
 pub use pool::TransactionPool;
 pub(in crate::store) use record::{Fields, cursor, execution, granted, lapsed, record, result};
 pub(in crate::store) use schema::{Migration, Stored, check_columns, judge};
+#[cfg(feature = "testing")]
+pub use statement::Rewrite;
+pub(in crate::store) use statement::Sql;
 pub(in crate::store) use step::step;

@@ -80,7 +80,7 @@ pub fn migrations_sql(prefix: &str) -> Result<String, StoreError> {
 impl Sqlite {
     /// Opens the file, creating it if it is missing. Creates no table.
     pub(crate) async fn open(options: &ConnectOptions) -> Result<Self, StoreError> {
-        let names = Names::new(&options.table_prefix, None)?;
+        let names = options.names(None)?;
         let file = connect::file(options)?;
         let queries = Arc::new(Queries::new(&names));
         let writer = Writer::start(file.clone(), options, Arc::clone(&queries)).await?;
@@ -148,7 +148,7 @@ impl Sqlite {
         let mut reader = self.reader().await?;
         let mut answers = Vec::with_capacity(claims.len());
         for claim in claims {
-            let row = sqlx::query(Queries::sql(&self.shared.queries.record))
+            let row = sqlx::query(self.shared.queries.record.driver())
                 .bind(claim.id.0.as_slice())
                 .fetch_optional(&mut *reader)
                 .await;
@@ -260,7 +260,7 @@ impl Store for Sqlite {
         let mut reader = self.reader().await?;
         let mut journals = Vec::with_capacity(ids.len());
         for id in ids {
-            let rows = sqlx::query(Queries::sql(&self.shared.queries.journal))
+            let rows = sqlx::query(self.shared.queries.journal.driver())
                 .bind(id.0.as_slice())
                 .fetch_all(&mut *reader)
                 .await;
@@ -277,7 +277,7 @@ impl Store for Sqlite {
         let mut reader = self.reader().await?;
         let mut executions = Vec::with_capacity(ids.len());
         for id in ids {
-            let row = sqlx::query(Queries::sql(&self.shared.queries.execution))
+            let row = sqlx::query(self.shared.queries.execution.driver())
                 .bind(id.0.as_slice())
                 .fetch_optional(&mut *reader)
                 .await;
@@ -299,7 +299,7 @@ impl Store for Sqlite {
     ) -> Result<Vec<Execution>, StoreError> {
         let mut reader = self.reader().await?;
         let after = sweep::bound(after);
-        let rows = sqlx::query(Queries::sql(&self.shared.queries.review))
+        let rows = sqlx::query(self.shared.queries.review.driver())
             .bind(namespace)
             .bind(after.created_at.0)
             .bind(after.id.0.to_vec())

@@ -52,6 +52,7 @@ mod journal;
 mod lifecycle;
 mod list;
 mod outbox;
+mod pages;
 mod purge;
 mod read;
 mod reap;

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "the lint knows test functions, not what they call")]
 
+mod conformance;
 mod http;
 mod server;
 mod smtp;
+mod wrong;
 
 use std::time::Duration;
 

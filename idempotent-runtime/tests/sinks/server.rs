@@ -48,7 +48,7 @@ pub(crate) async fn http(script: &'static [&'static str]) -> (String, Seen<Reque
     (url, seen)
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Request {
+pub(crate) async fn read(stream: &mut BufReader<TcpStream>) -> Request {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         assert!(stream.read_line(&mut head).await.unwrap() > 0, "the head ends");
@@ -97,7 +97,7 @@ pub(crate) async fn smtp(script: &'static [&'static str]) -> (u16, Seen<String>)
     (port, seen)
 }
 
-async fn mail(stream: &mut BufReader<TcpStream>) -> String {
+pub(crate) async fn mail(stream: &mut BufReader<TcpStream>) -> String {
     let mut mail = String::new();
     while !mail.ends_with("\r\n.\r\n") {
         assert!(stream.read_line(&mut mail).await.unwrap() > 0, "the mail ends");

@@ -1,6 +1,8 @@
 //! The conformance suite run on the stores of `idempotent-runtime`: how each of them is made afresh and aged,
 //! the pure model that random operations are compared with, and a private PostgreSQL server for tests.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod guards;
 pub mod memory;
 pub mod model;
 #[cfg(feature = "postgres")]

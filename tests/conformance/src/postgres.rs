@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
-use idempotent_runtime::store::Store;
+use idempotent_runtime::store::{Store, StoreError};
 use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
-use idempotent_runtime::testing::postgres_store;
+use idempotent_runtime::testing::{Rewrite, postgres_store, postgres_store_rewritten};
 use idempotent_runtime::{Clock, SystemClock};
 use sqlx::postgres::{PgConnection, PgPoolOptions, PgQueryResult};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgPool, Postgres};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgPool, Postgres, SqlSafeStr};
 use tokio::sync::OnceCell;
 
 use crate::PostgresServer;
+use crate::guards::{self, Fact, Guarded, locks};
 use crate::model::Place;
-use crate::sql::{Own, Sql};
+use crate::sql::{EMPTY, Own, Sql};
 
 /// A fresh schema in a database of the process's server, dropped with the value.
 ///
@@ -137,8 +138,7 @@ impl Place for PostgresFactory {
             store
         });
         let store = Arc::clone(store.await);
-        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step; DELETE FROM idempotent_outbox";
-        self.pool.execute(empty).await.expect("it empties");
+        self.pool.execute(EMPTY).await.expect("it empties");
         store
     }
 
@@ -153,5 +153,36 @@ impl Sql for PostgresFactory {
     async fn execute(&self, statements: &str) {
         let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
         self.pool.execute(statements).await.expect("the server takes it");
+    }
+}
+
+#[async_trait]
+impl Guarded for PostgresFactory {
+    const NAME: &'static str = "postgres";
+
+    async fn migrated() -> Self {
+        let place = Self::fresh();
+        let store = place.open().await;
+        store.migrate().await.expect("a fresh schema migrates");
+        store.close().await;
+        place
+    }
+
+    async fn empty(&self) {
+        self.execute(EMPTY).await;
+    }
+
+    async fn rewritten(&self, rewrite: Rewrite) -> Result<Arc<dyn Store>, StoreError> {
+        postgres_store_rewritten(&self.url(), rewrite).await
+    }
+
+    fn facts() -> Vec<Fact<Self>> {
+        guards::facts().into_iter().chain(locks::facts()).collect()
+    }
+
+    async fn prepare(&self, sql: &str) -> Result<(), String> {
+        // A claim of messages has its number of rows in its text.
+        let sql = AssertSqlSafe(sql.replace(":rows_max", "1")).into_sql_str();
+        self.pool.prepare(sql).await.map(drop).map_err(|error| error.to_string())
     }
 }

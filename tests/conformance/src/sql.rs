@@ -17,6 +17,10 @@ use idempotent_runtime::testing::conformance::Factory;
 pub(crate) use elsewhere::Own;
 pub use elsewhere::query;
 
+/// Empties the tables of a place.
+pub(crate) const EMPTY: &str =
+    "DELETE FROM idempotent_execution; DELETE FROM idempotent_step; DELETE FROM idempotent_outbox";
+
 /// A place whose tables can be reached past the store.
 #[async_trait]
 pub trait Sql: Factory {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::Micros;
-use idempotent_runtime::store::Store;
+use idempotent_runtime::store::{Store, StoreError};
 use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
-use idempotent_runtime::testing::sqlite_store;
+use idempotent_runtime::testing::{Rewrite, sqlite_store, sqlite_store_rewritten};
 use idempotent_runtime::{Clock, SystemClock};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteQueryResult};
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Sqlite, SqlitePool};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, SqlSafeStr, Sqlite, SqlitePool};
 use tokio::sync::OnceCell;
 
+use crate::guards::{self, Fact, Guarded};
 use crate::model::Place;
-use crate::sql::{Own, Sql};
+use crate::sql::{EMPTY, Own, Sql};
 
 /// A fresh directory with one SQLite file, removed when dropped.
 #[derive(Debug)]
@@ -138,8 +139,7 @@ impl Place for SqliteFactory {
             store
         });
         let store = Arc::clone(store.await);
-        let empty = "DELETE FROM idempotent_execution; DELETE FROM idempotent_step; DELETE FROM idempotent_outbox";
-        self.pool.execute(empty).await.expect("it empties");
+        self.pool.execute(EMPTY).await.expect("it empties");
         store
     }
 
@@ -153,5 +153,35 @@ impl Sql for SqliteFactory {
     async fn execute(&self, statements: &str) {
         let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
         self.pool.execute(statements).await.expect("the file takes it");
+    }
+}
+
+#[async_trait]
+impl Guarded for SqliteFactory {
+    const NAME: &'static str = "sqlite";
+
+    async fn migrated() -> Self {
+        let place = Self::fresh_in_memory();
+        let store = place.open().await;
+        store.migrate().await.expect("a fresh file migrates");
+        store.close().await;
+        place
+    }
+
+    async fn empty(&self) {
+        self.execute(EMPTY).await;
+    }
+
+    async fn rewritten(&self, rewrite: Rewrite) -> Result<Arc<dyn Store>, StoreError> {
+        sqlite_store_rewritten(&self.url(), Arc::new(SystemClock::new()), rewrite).await
+    }
+
+    fn facts() -> Vec<Fact<Self>> {
+        guards::facts()
+    }
+
+    async fn prepare(&self, sql: &str) -> Result<(), String> {
+        let sql = AssertSqlSafe(sql.to_owned()).into_sql_str();
+        self.pool.prepare(sql).await.map(drop).map_err(|error| error.to_string())
     }
 }

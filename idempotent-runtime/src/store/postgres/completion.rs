@@ -22,7 +22,8 @@ pub(super) fn statement(completion: &Completion, names: &Names) -> Result<Statem
         completion.state().stored()
     );
     if completion.sent().is_empty() {
-        return Ok(Statement::new(format!("{update} RETURNING true AS done"), parameters));
+        let sql = names.sql("elsewhere.complete", format!("{update} RETURNING true AS done"));
+        return Ok(Statement::new(sql.text(), parameters));
     }
     let rows = messages(completion, &mut parameters)?;
     let sending = sending(&names.outbox, &channel(names));
@@ -32,7 +33,7 @@ pub(super) fn statement(completion: &Completion, names: &Names) -> Result<Statem
          {sending}
          SELECT true AS done FROM told"
     );
-    Ok(Statement::new(sql, parameters))
+    Ok(Statement::new(names.sql("elsewhere.send", sql).text(), parameters))
 }
 
 /// The parameters `$1` to `$5`: whose execution, and its outcome.

@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use async_trait::async_trait;
 
+use super::Postgres;
 use super::error::{Failure, at};
 use super::queries::outbox::Ending;
 use super::row::Row;
 use super::runner::{Db, Operation, Query};
 use super::wakeups::Listening;
-use super::{Postgres, queries};
 use crate::protocol::{
     Completion, DecideTo, DeliveryEnd, MessageClaim, MessageDecision, MessageId, MessageListing,
     MessageRecord, MessageRenewal, MessageState, MessagesClaimed, REASON_DELIVERY_LAPSED, Renewed,
@@ -250,7 +250,7 @@ impl Operation for Count<'_> {
     type Answer = Vec<TopicCount>;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Vec<TopicCount>, Failure> {
-        let statement = queries::Queries::sql(&db.queries.outbox.count);
+        let statement = db.queries.outbox.count.driver();
         let rows = sqlx::query_as(statement)
             .bind(self.0)
             .persistent(false)

@@ -6,12 +6,9 @@
 pub(super) mod outbox;
 mod step;
 
-use std::sync::Arc;
-
-use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 use step::Steps;
 
-use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
+use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, Sql, list};
 
 /// The statements, by what they do.
 pub(super) struct Queries {
@@ -21,25 +18,25 @@ pub(super) struct Queries {
     pub(super) names: Names,
     /// The statements about steps.
     pub(super) steps: Steps,
-    pub(super) claim: Arc<str>,
-    pub(super) claim_issued: Arc<str>,
-    pub(super) read: Arc<str>,
-    pub(super) take_over: Arc<str>,
-    pub(super) take_over_review: Arc<str>,
-    pub(super) taken_over: Arc<str>,
-    pub(super) renew: Arc<str>,
-    pub(super) owned: Arc<str>,
-    pub(super) complete: Arc<str>,
-    pub(super) release_retry: Arc<str>,
-    pub(super) release_crash: Arc<str>,
-    pub(super) release_review: Arc<str>,
-    pub(super) settle_retry: Arc<str>,
-    pub(super) settle_reopen: Arc<str>,
-    pub(super) settle_result: Arc<str>,
-    pub(super) review: Arc<str>,
-    pub(super) page: Arc<str>,
-    pub(super) reap: Arc<str>,
-    pub(super) purge: Arc<str>,
+    pub(super) claim: Sql,
+    pub(super) claim_issued: Sql,
+    pub(super) read: Sql,
+    pub(super) take_over: Sql,
+    pub(super) take_over_review: Sql,
+    pub(super) taken_over: Sql,
+    pub(super) renew: Sql,
+    pub(super) owned: Sql,
+    pub(super) complete: Sql,
+    pub(super) release_retry: Sql,
+    pub(super) release_crash: Sql,
+    pub(super) release_review: Sql,
+    pub(super) settle_retry: Sql,
+    pub(super) settle_reopen: Sql,
+    pub(super) settle_result: Sql,
+    pub(super) review: Sql,
+    pub(super) page: Sql,
+    pub(super) reap: Sql,
+    pub(super) purge: Sql,
     pub(super) outbox: outbox::Outbox,
 }
 
@@ -57,11 +54,6 @@ fn token(instant: &str) -> String {
 }
 
 impl Queries {
-    /// A statement for the driver; no copy.
-    pub(super) fn sql(statement: &Arc<str>) -> SqlStr {
-        AssertSqlSafe(Arc::clone(statement)).into_sql_str()
-    }
-
     pub(super) fn new(names: &Names) -> Self {
         let Names { execution: t, step: s, .. } = names;
         let execution =
@@ -70,66 +62,86 @@ impl Queries {
             table: t.replace('"', ""),
             names: names.clone(),
             steps: Steps::new(names),
-            claim: claim(t, "").into(),
-            claim_issued: claim(t, "AND n.now <= $14").into(),
-            read: format!("SELECT {execution} FROM {t} e WHERE e.id = $1").into(),
-            take_over: take_over(t, s).into(),
-            take_over_review: format!(
-                "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = $1
-                 WHERE id = $2 AND token = $3 AND owner <> $4 AND state = 1
-                   AND lease_until < clock_timestamp()"
-            )
-            .into(),
-            taken_over: format!(
-                "SELECT {}, clock_timestamp() AS now, {}
-                 FROM {t} e LEFT JOIN {s} s ON s.id = e.id
-                 WHERE e.id = $1 AND e.owner = $2 AND e.state = 1",
-                list("e", GRANTED),
-                step::joined("s")
-            )
-            .into(),
-            renew: renew(t).into(),
-            owned: format!("SELECT state FROM {t} WHERE id = $1 AND owner = $2 AND token = $3")
-                .into(),
-            complete: format!(
-                "UPDATE {t} SET state = $1, result = $2, result_format = $3, reason = $4,
-                   done_at = clock_timestamp()
-                 WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1"
-            )
-            .into(),
-            release_retry: release_retry(t).into(),
-            release_crash: format!(
-                "UPDATE {t} SET {} WHERE {GUARD} AND state = 1",
-                crashed("$4", "$5", "$6")
-            )
-            .into(),
-            release_review: format!(
-                "UPDATE {t} SET state = 5, reason = $4, not_before = NULL
-                 WHERE {GUARD} AND state IN (1, 2)"
-            )
-            .into(),
-            settle_retry: settle_again(t, "e.state = 5", 0).into(),
-            settle_reopen: settle_again(t, "e.state IN (3, 4)", 1).into(),
-            settle_result: settle_result(t).into(),
-            review: format!(
-                "SELECT {execution} FROM {t} e
-                 WHERE e.state = 5 AND e.namespace = $1 AND (e.created_at, e.id) > ($2, $3)
-                 ORDER BY e.created_at, e.id LIMIT $4"
-            )
-            .into(),
-            page: format!(
-                "SELECT created_at, id FROM {t}
-                 WHERE (created_at, id) > ($1, $2)
-                   AND created_at >= (SELECT CASE WHEN $3::bigint IS NULL THEN '-infinity'
-                     ELSE clock_timestamp() - $3 * interval '1 ms' END)
-                 ORDER BY created_at, id LIMIT $4"
-            )
-            .into(),
-            reap: reap(t).into(),
-            purge: purge(t, s, &names.outbox).into(),
+            claim: names.sql("claim", claim(t, "")),
+            claim_issued: names.sql("claim_issued", claim(t, "AND n.now <= $14")),
+            read: names.sql("read", format!("SELECT {execution} FROM {t} e WHERE e.id = $1")),
+            take_over: names.sql("take_over", take_over(t, s)),
+            take_over_review: names.sql("take_over_review", take_over_review(t)),
+            taken_over: names.sql("taken_over", taken_over(t, s)),
+            renew: names.sql("renew", renew(t)),
+            owned: names.sql(
+                "owned",
+                format!("SELECT state FROM {t} WHERE id = $1 AND owner = $2 AND token = $3"),
+            ),
+            complete: names.sql("complete", complete(t)),
+            release_retry: names.sql("release_retry", release_retry(t)),
+            release_crash: names.sql("release_crash", release_crash(t)),
+            release_review: names.sql("release_review", release_review(t)),
+            settle_retry: names.sql("settle_retry", settle_again(t, "e.state = 5", 0)),
+            settle_reopen: names.sql("settle_reopen", settle_again(t, "e.state IN (3, 4)", 1)),
+            settle_result: names.sql("settle_result", settle_result(t)),
+            review: names.sql("review", review(&execution, t)),
+            page: names.sql("page", page(t)),
+            reap: names.sql("reap", reap(t)),
+            purge: names.sql("purge", purge(t, s, &names.outbox)),
             outbox: outbox::Outbox::new(names),
         }
     }
+}
+
+fn take_over_review(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = 5, crashes = crashes + 1, reason = $1
+         WHERE id = $2 AND token = $3 AND owner <> $4 AND state = 1
+           AND lease_until < clock_timestamp()"
+    )
+}
+
+fn taken_over(t: &str, s: &str) -> String {
+    format!(
+        "SELECT {}, clock_timestamp() AS now, {}
+         FROM {t} e LEFT JOIN {s} s ON s.id = e.id
+         WHERE e.id = $1 AND e.owner = $2 AND e.state = 1",
+        list("e", GRANTED),
+        step::joined("s")
+    )
+}
+
+fn complete(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = $1, result = $2, result_format = $3, reason = $4,
+           done_at = clock_timestamp()
+         WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1"
+    )
+}
+
+fn release_crash(t: &str) -> String {
+    format!("UPDATE {t} SET {} WHERE {GUARD} AND state = 1", crashed("$4", "$5", "$6"))
+}
+
+fn release_review(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = 5, reason = $4, not_before = NULL
+         WHERE {GUARD} AND state IN (1, 2)"
+    )
+}
+
+fn review(execution: &str, t: &str) -> String {
+    format!(
+        "SELECT {execution} FROM {t} e
+         WHERE e.state = 5 AND e.namespace = $1 AND (e.created_at, e.id) > ($2, $3)
+         ORDER BY e.created_at, e.id LIMIT $4"
+    )
+}
+
+fn page(t: &str) -> String {
+    format!(
+        "SELECT created_at, id FROM {t}
+         WHERE (created_at, id) > ($1, $2)
+           AND created_at >= (SELECT CASE WHEN $3::bigint IS NULL THEN '-infinity'
+             ELSE clock_timestamp() - $3 * interval '1 ms' END)
+         ORDER BY created_at, id LIMIT $4"
+    )
 }
 
 /// What becomes of an execution whose attempt ended without an outcome.
@@ -223,7 +235,7 @@ fn take_over(t: &str, s: &str) -> String {
     )
 }
 
-/// Renews a batch. Rows are locked in the order of their ids and never waited for; a plain read tells the locked
+/// Renews a batch. Rows are locked as they are judged, and never waited for; a plain read tells the locked
 /// ones, which are still the attempt's, from the lost ones. The lateral joins keep the plan on the index, one row at a
 /// time: a join on arrays is planned for ten rows and takes seconds for a thousand.
 fn renew(t: &str) -> String {
@@ -235,15 +247,14 @@ fn renew(t: &str) -> String {
              WITH ORDINALITY AS k (id, owner, token, n)),
          h AS MATERIALIZED (
            SELECT e.id, e.owner, e.token
-           FROM (SELECT DISTINCT id, owner, token FROM k ORDER BY id) k CROSS JOIN LATERAL (
+           FROM k CROSS JOIN LATERAL (
              SELECT id, owner, token FROM {t} e
              WHERE {guard} AND {runtime_ends} > clock_timestamp()
              LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) e),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now),
          u AS (
            UPDATE {t} e SET lease_until = LEAST(n.now + {lease}, {runtime_ends})
-           FROM h, n
-           WHERE e.id = h.id AND e.owner = h.owner AND e.token = h.token AND e.state = 1
+           FROM h, n WHERE e.id = h.id
            RETURNING e.id, e.owner, e.token)
          SELECT u.id IS NOT NULL AS renewed, own.id IS NOT NULL AS owned
          FROM k LEFT JOIN u ON u.id = k.id AND u.owner = k.owner AND u.token = k.token
@@ -272,7 +283,7 @@ fn settle_again(t: &str, state: &str, raised: u8) -> String {
          UPDATE {t} e SET state = 2, token = GREATEST(e.token + 1, {}), crashes = 0, not_before = n.now,
            generation = e.generation + {raised}, result = NULL, result_format = NULL, reason = $3,
            done_at = NULL
-         FROM n WHERE e.id = n.id AND e.token = $2 AND {state} AND e.alive_until <= n.now",
+         FROM n WHERE e.id = n.id AND {state} AND e.alive_until <= n.now",
         token("n.now")
     )
 }
@@ -283,7 +294,7 @@ fn settle_result(t: &str) -> String {
          n AS MATERIALIZED (SELECT id, clock_timestamp() AS now FROM l)
          UPDATE {t} e SET state = $4, result = $5, result_format = 1,
            token = GREATEST(e.token + 1, {}), reason = $3, done_at = n.now
-         FROM n WHERE e.id = n.id AND e.token = $2 AND e.state = 5",
+         FROM n WHERE e.id = n.id AND e.state = 5",
         token("n.now")
     )
 }
@@ -293,10 +304,8 @@ fn reap(t: &str) -> String {
         "WITH l AS MATERIALIZED (
            SELECT id FROM {t}
            WHERE id = ANY ($1) AND state = 1 AND lease_until < clock_timestamp()
-           ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
-         UPDATE {t} e SET {}
-         WHERE e.id = ANY (ARRAY(SELECT id FROM l)) AND e.state = 1
-           AND e.lease_until < clock_timestamp()
+           FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE {t} e SET {} WHERE e.id = ANY (ARRAY(SELECT id FROM l))
          RETURNING e.created_at, e.id, e.handler, e.state",
         crashed("$2", "$3", "$4")
     )
@@ -320,15 +329,15 @@ fn purge(t: &str, s: &str, o: &str) -> String {
         "WITH p AS MATERIALIZED (SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}),
          l AS MATERIALIZED (
            SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}
-           ORDER BY id FOR UPDATE SKIP LOCKED),
-         h AS MATERIALIZED (SELECT id FROM l JOIN p USING (id, token)),
+           FOR UPDATE SKIP LOCKED),
+         h AS MATERIALIZED (SELECT l.id FROM l JOIN p ON p.id = l.id AND p.token = l.token),
          r AS (
            UPDATE {t} SET state = 5, not_before = NULL, reason = $2
-           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND {open} AND {expired} RETURNING id),
+           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND {open} RETURNING id),
          d AS (
            DELETE FROM {t} e
-           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND NOT ({open}) AND {expired}
-             AND NOT {undelivered} RETURNING id),
+           WHERE id = ANY (ARRAY(SELECT id FROM h)) AND NOT ({open}) AND NOT {undelivered}
+           RETURNING id),
          s AS (DELETE FROM {s} WHERE id = ANY (ARRAY(SELECT id FROM d)))
          SELECT (SELECT count(*) FROM d) AS deleted, (SELECT count(*) FROM r) AS reviewed"
     )

@@ -1,6 +1,5 @@
 //! How an operation gets to the server: a connection, a transaction where a proxy needs one, and another try.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Postgres;
@@ -9,7 +8,7 @@ use sqlx::postgres::{PgArguments, PgConnection};
 use super::error::{self, Failure};
 use super::pool::{Lease, Pool};
 use super::queries::Queries;
-use crate::store::sql::{ConnectOptions, Names, jittered};
+use crate::store::sql::{ConnectOptions, Names, Sql, jittered};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// What every transaction is limited to. An uncommitted claim of one key is waited for no longer than this.
@@ -45,8 +44,8 @@ impl<'a> Db<'a> {
     }
 
     /// A statement, prepared once a connection; behind a transaction pooler, each time.
-    pub(super) fn query<'q>(&self, statement: &Arc<str>) -> Query<'q> {
-        sqlx::query(Queries::sql(statement)).persistent(self.is_cached)
+    pub(super) fn query<'q>(&self, statement: &Sql) -> Query<'q> {
+        sqlx::query(statement.driver()).persistent(self.is_cached)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The steps of executions: starting, recording and reading them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -14,7 +13,7 @@ use crate::protocol::{
     self, ExecutionId, Micros, Record, Step, StepClass, StepFound, StepName, StepRecord,
     StepRecorded, StepStart, StepStarted,
 };
-use crate::store::sql::{self, number};
+use crate::store::sql::{self, Sql, number};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Tries of a write whose row was changed by others while it waited for it.
@@ -177,7 +176,7 @@ impl StepRecord {
     async fn write_by(
         &self,
         db: &mut Db<'_>,
-        statement: &Arc<str>,
+        statement: &Sql,
     ) -> Result<Option<StepRecorded>, Failure> {
         let query = db
             .query(statement)

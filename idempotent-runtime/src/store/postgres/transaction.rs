@@ -77,12 +77,11 @@ impl Transactions {
 
     /// The statements, with the schema that the store's own search path leads to: a body may set another one.
     pub(super) async fn queries(&self, runner: &Runner) -> Result<Arc<Queries>, StoreError> {
-        let prefix = &self.options.table_prefix;
         let resolved = async {
-            let unqualified = Names::new(prefix, self.options.schema.as_deref())?;
+            let unqualified = self.options.names(self.options.schema.as_deref())?;
             let found = runner.run(&SchemaOf(&unqualified.execution)).await?;
             // A schema whose name we would not quote ourselves is left to the search path.
-            let names = found.and_then(|schema| Names::new(prefix, Some(&schema)).ok());
+            let names = found.and_then(|schema| self.options.names(Some(&schema)).ok());
             Ok(Arc::new(Queries::new(&names.unwrap_or(unqualified))))
         };
         self.queries.get_or_try_init(|| resolved).await.map(Arc::clone)

@@ -1,5 +1,8 @@
 //! Names of tables: identifiers cannot be bound, so they are checked, and quoted anyway.
 
+#[cfg(feature = "testing")]
+use super::Rewrite;
+use super::Sql;
 use crate::store::{StoreError, StoreErrorKind};
 
 const IDENTIFIER_BYTES_MAX: usize = 48;
@@ -21,6 +24,9 @@ pub(in crate::store) struct Names {
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has no schemas"))]
     pub(in crate::store) namespace: Option<String>,
     prefix: String,
+    /// What a test of the guards makes of the statements.
+    #[cfg(feature = "testing")]
+    rewrite: Option<Rewrite>,
 }
 
 impl Names {
@@ -41,7 +47,24 @@ impl Names {
             created_at_index: format!("\"{prefix}execution_created\""),
             namespace,
             prefix: prefix.to_owned(),
+            #[cfg(feature = "testing")]
+            rewrite: None,
         })
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn rewritten(self, rewrite: Option<Rewrite>) -> Self {
+        Self { rewrite, ..self }
+    }
+
+    /// A statement of that name.
+    pub(in crate::store) fn sql(&self, name: &'static str, text: String) -> Sql {
+        #[cfg(feature = "testing")]
+        if let Some(rewrite) = &self.rewrite {
+            return Sql::new(rewrite.apply(name, text));
+        }
+        let _ = name;
+        Sql::new(text)
     }
 
     /// The quoted name of an index or a channel, which is never qualified.

@@ -4,7 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Names;
+#[cfg(feature = "testing")]
+use super::Rewrite;
 use crate::clock::Clock;
+use crate::store::StoreError;
 
 /// How a SQL store is opened.
 #[derive(Clone)]
@@ -24,6 +28,9 @@ pub(crate) struct ConnectOptions {
     /// SQLite: the store's time.
     #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "a server has its own clock"))]
     pub(crate) clock: Arc<dyn Clock>,
+    /// What a test of the guards makes of the statements.
+    #[cfg(feature = "testing")]
+    pub(crate) rewrite: Option<Rewrite>,
 }
 
 impl ConnectOptions {
@@ -37,7 +44,17 @@ impl ConnectOptions {
             transaction_pooler: false,
             acquire_timeout: Duration::from_secs(10),
             clock,
+            #[cfg(feature = "testing")]
+            rewrite: None,
         }
+    }
+
+    /// The names of the tables, in a schema if one is given.
+    pub(in crate::store) fn names(&self, schema: Option<&str>) -> Result<Names, StoreError> {
+        let names = Names::new(&self.table_prefix, schema)?;
+        #[cfg(feature = "testing")]
+        let names = names.rewritten(self.rewrite.clone());
+        Ok(names)
     }
 }
 

@@ -1,7 +1,5 @@
 //! A completion for a connection that is not the store's.
 
-use std::sync::Arc;
-
 use super::queries::Queries;
 use crate::protocol::{Completion, Message, Micros};
 use crate::store::sql::{self, ms};
@@ -39,7 +37,7 @@ fn send(
         Parameter::bytes(completion.owner.0),
         Parameter::Integer(completion.token.0),
     ];
-    Ok(Statement::new(Arc::clone(&queries.outbox.insert_guarded), parameters))
+    Ok(Statement::new(queries.outbox.insert_guarded.text(), parameters))
 }
 
 fn complete(completion: &Completion, queries: &Queries, now: Micros) -> Statement {
@@ -54,5 +52,5 @@ fn complete(completion: &Completion, queries: &Queries, now: Micros) -> Statemen
         Parameter::bytes(completion.owner.0),
         Parameter::Integer(completion.token.0),
     ];
-    Statement::new(Arc::clone(&queries.complete), parameters)
+    Statement::new(queries.complete.text(), parameters)
 }

@@ -5,7 +5,6 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 
 use super::error::failed;
 use super::outbox;
-use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
 use super::step::journal;
@@ -72,7 +71,7 @@ impl Item for Claim {
         let too_old =
             self.issued_at.is_some_and(|issued| issued.plus_ms(self.limits.retain_ms) < now);
         if !too_old {
-            let query = sqlx::query(Queries::sql(&db.queries.claim))
+            let query = sqlx::query(db.queries.claim.driver())
                 .bind(now.0)
                 .bind(self.id.0.as_slice())
                 .bind(&self.identity.namespace)
@@ -113,7 +112,7 @@ pub(super) async fn record(
     id: ExecutionId,
     what: &str,
 ) -> Result<Option<Record>, StoreError> {
-    let row = sqlx::query(Queries::sql(&db.queries.record))
+    let row = sqlx::query(db.queries.record.driver())
         .bind(id.0.as_slice())
         .fetch_optional(&mut *db.connection)
         .await
@@ -152,16 +151,17 @@ impl Item for TakeOver {
             let granted = sql::granted(&Row(row), &db.queries.table, self.id)?;
             Ok(TakenOver::Granted { granted, journal, now })
         };
-        let (statement, reason) = match self.target {
+        let reason = match self.target {
             Target::Run => {
                 if let Some(row) = self.run(db, now).await? {
                     return taken(&row);
                 }
-                (&db.queries.take_over_blind, REASON_BLIND)
+                // What has lapsed and was not taken over has a blind step.
+                REASON_BLIND
             }
-            Target::Review => (&db.queries.take_over_review, REASON_CRASHES),
+            Target::Review => REASON_CRASHES,
         };
-        let review = sqlx::query(Queries::sql(statement))
+        let review = sqlx::query(db.queries.take_over_review.driver())
             .bind(now.0)
             .bind(reason)
             .bind(self.id.0.as_slice())
@@ -170,7 +170,7 @@ impl Item for TakeOver {
         if changed(db.connection, "to take over", review).await? {
             return Ok(TakenOver::Reviewed);
         }
-        let own = sqlx::query(Queries::sql(&db.queries.taken_over))
+        let own = sqlx::query(db.queries.taken_over.driver())
             .bind(self.id.0.as_slice())
             .bind(self.owner.0.as_slice())
             .fetch_optional(&mut *db.connection)
@@ -185,7 +185,7 @@ impl TakeOver {
     async fn run(&self, db: &mut Db<'_>, now: Micros) -> Result<Option<SqliteRow>, StoreError> {
         // All rows, of which there is one: a statement that is left before its end commits unseen, and where it
         // cannot, nobody is told.
-        let rows = sqlx::query(Queries::sql(&db.queries.take_over))
+        let rows = sqlx::query(db.queries.take_over.driver())
             .bind(now.0)
             .bind(number(self.version))
             .bind(self.owner.0.as_slice())
@@ -210,7 +210,7 @@ async fn owned(
     owner: Owner,
     token: Token,
 ) -> Result<Option<State>, StoreError> {
-    let state = sqlx::query_scalar::<_, i64>(Queries::sql(&db.queries.owned))
+    let state = sqlx::query_scalar::<_, i64>(db.queries.owned.driver())
         .bind(id.0.as_slice())
         .bind(owner.0.as_slice())
         .bind(token.0)
@@ -225,7 +225,7 @@ impl Item for Renewal {
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Renewed, StoreError> {
         let now = db.now();
-        let query = sqlx::query(Queries::sql(&db.queries.renew))
+        let query = sqlx::query(db.queries.renew.driver())
             .bind(now.0)
             .bind(self.id.0.as_slice())
             .bind(self.owner.0.as_slice())
@@ -243,7 +243,7 @@ impl Item for Renewal {
 /// Stores an outcome and its messages, if the attempt still owns the execution.
 pub(super) async fn complete(db: &mut Db<'_>, completion: &Completion) -> Result<bool, StoreError> {
     let (json, format, reason) = sql::result(&completion.result);
-    let query = sqlx::query(Queries::sql(&db.queries.complete))
+    let query = sqlx::query(db.queries.complete.driver())
         .bind(db.now().0)
         .bind(completion.state().stored())
         .bind(json)
@@ -283,18 +283,16 @@ impl Item for Release {
         let query = match self.to {
             ReleaseTo::Retry { delay_ms } => {
                 let not_before = (delay_ms > 0).then(|| now.0.saturating_add(ms(delay_ms) * 1_000));
-                sqlx::query(Queries::sql(&db.queries.release))
+                sqlx::query(db.queries.release.driver())
                     .bind(not_before)
                     .bind(&self.reason)
                     .bind(REASON_BLIND)
             }
-            ReleaseTo::Crash => sqlx::query(Queries::sql(&db.queries.release_crash))
+            ReleaseTo::Crash => sqlx::query(db.queries.release_crash.driver())
                 .bind(&self.reason)
                 .bind(REASON_CRASHES)
                 .bind(REASON_BLIND),
-            ReleaseTo::Review => {
-                sqlx::query(Queries::sql(&db.queries.release_review)).bind(&self.reason)
-            }
+            ReleaseTo::Review => sqlx::query(db.queries.release_review.driver()).bind(&self.reason),
         };
         let query =
             query.bind(self.id.0.as_slice()).bind(self.owner.0.as_slice()).bind(self.token.0);

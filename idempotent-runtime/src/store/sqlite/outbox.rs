@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use super::Sqlite;
 use super::error::failed;
 use super::execution::{Item, Items};
-use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
 use crate::protocol::{
@@ -20,7 +19,7 @@ use crate::store::{Messages, StoreError, Wakeups};
 pub(super) async fn commit(db: &mut Db<'_>, completion: &Completion) -> Result<(), StoreError> {
     let now = db.now();
     for message in completion.sent() {
-        sqlx::query(Queries::sql(&db.queries.outbox.insert))
+        sqlx::query(db.queries.outbox.insert.driver())
             .bind(message.id.0.as_slice())
             .bind(completion.id.0.as_slice())
             .bind(&message.topic)
@@ -37,7 +36,7 @@ pub(super) async fn commit(db: &mut Db<'_>, completion: &Completion) -> Result<(
 }
 
 async fn find(db: &mut Db<'_>, id: MessageId) -> Result<Option<MessageRecord>, StoreError> {
-    let row = sqlx::query(Queries::sql(&db.queries.outbox.read))
+    let row = sqlx::query(db.queries.outbox.read.driver())
         .bind(id.0.as_slice())
         .fetch_optional(&mut *db.connection)
         .await
@@ -46,7 +45,7 @@ async fn find(db: &mut Db<'_>, id: MessageId) -> Result<Option<MessageRecord>, S
 }
 
 async fn write(db: &mut Db<'_>, record: &MessageRecord) -> Result<(), StoreError> {
-    sqlx::query(Queries::sql(&db.queries.outbox.write))
+    sqlx::query(db.queries.outbox.write.driver())
         .bind(record.seq)
         .bind(record.state.stored())
         .bind(number(record.attempts))
@@ -160,7 +159,7 @@ impl Item for MessageClaim {
         let what = |error| failed("to claim messages", error);
         let mut claimed = MessagesClaimed::default();
         if self.again {
-            let rows = sqlx::query(Queries::sql(&db.queries.outbox.claimed_before))
+            let rows = sqlx::query(db.queries.outbox.claimed_before.driver())
                 .bind(&self.namespace)
                 .bind(&self.topic)
                 .bind(self.owner.0.as_slice())
@@ -168,13 +167,10 @@ impl Item for MessageClaim {
                 .await
                 .map_err(what)?;
             for row in &rows {
-                let message = sql::message(&Row(row), &db.queries.outbox.table)?;
-                if protocol::claimed_before(&message, self) {
-                    claimed.messages.push(message);
-                }
+                claimed.messages.push(sql::message(&Row(row), &db.queries.outbox.table)?);
             }
         }
-        let rows = sqlx::query(Queries::sql(&db.queries.outbox.due))
+        let rows = sqlx::query(db.queries.outbox.due.driver())
             .bind(&self.namespace)
             .bind(&self.topic)
             .bind(now.0)
@@ -215,7 +211,7 @@ impl Operation for Purge {
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<u64, StoreError> {
         let before = db.now().minus_ms(self.retain_ms);
-        let done = sqlx::query(Queries::sql(&db.queries.outbox.purge))
+        let done = sqlx::query(db.queries.outbox.purge.driver())
             .bind(before.0)
             .bind(i64::from(self.rows_max))
             .execute(&mut *db.connection)
@@ -260,7 +256,7 @@ impl Messages for Sqlite {
         let queries = &self.shared.queries.outbox;
         let mut messages = Vec::with_capacity(ids.len());
         for id in ids {
-            let row = sqlx::query(Queries::sql(&queries.read))
+            let row = sqlx::query(queries.read.driver())
                 .bind(id.0.as_slice())
                 .fetch_optional(&mut *reader)
                 .await;
@@ -280,7 +276,7 @@ impl Messages for Sqlite {
     ) -> Result<Vec<MessageRecord>, StoreError> {
         let mut reader = self.reader().await?;
         let queries = &self.shared.queries.outbox;
-        let rows = sqlx::query(Queries::sql(&queries.list))
+        let rows = sqlx::query(queries.list.driver())
             .bind(&listing.namespace)
             .bind(listing.state.stored())
             .bind(&listing.topic)
@@ -296,7 +292,7 @@ impl Messages for Sqlite {
 
     async fn count_messages(&self, namespace: &str) -> Result<Vec<TopicCount>, StoreError> {
         let mut reader = self.reader().await?;
-        let query = sqlx::query_as(Queries::sql(&self.shared.queries.outbox.count));
+        let query = sqlx::query_as(self.shared.queries.outbox.count.driver());
         let counted = query.bind(namespace).fetch_all(&mut *reader).await;
         match counted {
             Ok(rows) => Ok(rows.into_iter().map(sql::topic_count).collect()),

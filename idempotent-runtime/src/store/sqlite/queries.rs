@@ -3,11 +3,7 @@
 pub(super) mod outbox;
 mod step;
 
-use std::sync::Arc;
-
-use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
-
-use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, list};
+use crate::store::sql::{EXECUTION, GRANTED, MS_MAX, Names, RECORD, Sql, list};
 
 /// The statements, by what they do. `?1` is the store's time wherever it matters.
 pub(super) struct Queries {
@@ -17,42 +13,36 @@ pub(super) struct Queries {
     pub(super) step_table: String,
     /// The checked names.
     pub(super) names: Names,
-    pub(super) claim: Arc<str>,
-    pub(super) record: Arc<str>,
-    pub(super) execution: Arc<str>,
-    pub(super) take_over: Arc<str>,
-    pub(super) take_over_blind: Arc<str>,
-    pub(super) take_over_review: Arc<str>,
-    pub(super) taken_over: Arc<str>,
-    pub(super) renew: Arc<str>,
-    pub(super) owned: Arc<str>,
-    pub(super) complete: Arc<str>,
-    pub(super) release: Arc<str>,
-    pub(super) release_crash: Arc<str>,
-    pub(super) release_review: Arc<str>,
-    pub(super) settle_again: Arc<str>,
-    pub(super) settle_result: Arc<str>,
-    pub(super) settle_early: Arc<str>,
-    pub(super) journal: Arc<str>,
-    pub(super) step: Arc<str>,
-    pub(super) record_step: Arc<str>,
-    pub(super) write_step: Arc<str>,
-    pub(super) write_record: Arc<str>,
-    pub(super) review: Arc<str>,
-    pub(super) page: Arc<str>,
-    pub(super) reap: Arc<str>,
-    pub(super) abandon: Arc<str>,
-    pub(super) purge_steps: Arc<str>,
-    pub(super) purge: Arc<str>,
+    pub(super) claim: Sql,
+    pub(super) record: Sql,
+    pub(super) execution: Sql,
+    pub(super) take_over: Sql,
+    pub(super) take_over_review: Sql,
+    pub(super) taken_over: Sql,
+    pub(super) renew: Sql,
+    pub(super) owned: Sql,
+    pub(super) complete: Sql,
+    pub(super) release: Sql,
+    pub(super) release_crash: Sql,
+    pub(super) release_review: Sql,
+    pub(super) settle_again: Sql,
+    pub(super) settle_result: Sql,
+    pub(super) settle_early: Sql,
+    pub(super) journal: Sql,
+    pub(super) step: Sql,
+    pub(super) record_step: Sql,
+    pub(super) write_step: Sql,
+    pub(super) write_record: Sql,
+    pub(super) review: Sql,
+    pub(super) page: Sql,
+    pub(super) reap: Sql,
+    pub(super) abandon: Sql,
+    pub(super) purge_steps: Sql,
+    pub(super) purge: Sql,
     pub(super) outbox: outbox::Outbox,
 }
 
 impl Queries {
-    /// A statement for the driver; no copy.
-    pub(super) fn sql(statement: &Arc<str>) -> SqlStr {
-        AssertSqlSafe(Arc::clone(statement)).into_sql_str()
-    }
-
     pub(super) fn new(names: &Names) -> Self {
         let (t, s) = (&names.execution, &names.step);
         let record = list("e", RECORD);
@@ -61,50 +51,58 @@ impl Queries {
             table: t.replace('"', ""),
             step_table: s.replace('"', ""),
             names: names.clone(),
-            record: format!("SELECT {record} FROM {t} e WHERE e.id = ?1").into(),
-            execution: format!("SELECT {execution} FROM {t} e WHERE e.id = ?1").into(),
-            claim: claim(t).into(),
-            take_over: take_over(t).into(),
-            take_over_blind: format!("{} AND blind_steps > 0", take_over_review(t)).into(),
-            take_over_review: take_over_review(t).into(),
-            taken_over: format!(
-                "SELECT {} FROM {t} e WHERE id = ?1 AND owner = ?2 AND state = 1",
-                list("e", GRANTED)
-            )
-            .into(),
-            renew: renew(t).into(),
-            owned: format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3")
-                .into(),
-            complete: complete(t).into(),
-            release: release(t).into(),
-            release_crash: release_crash(t).into(),
-            release_review: release_review(t).into(),
-            settle_again: settle_again(t).into(),
-            settle_result: settle_result(t).into(),
-            settle_early: settle_early(t).into(),
-            journal: step::journal(s).into(),
-            step: step::entry(s).into(),
-            record_step: step::record(t, s).into(),
-            write_step: step::write(t, s).into(),
-            write_record: step::write_record(t).into(),
-            review: format!(
-                "SELECT {execution} FROM {t} e
-                 WHERE e.state = 5 AND e.namespace = ?1 AND (e.created_at, e.id) > (?2, ?3)
-                 ORDER BY e.created_at, e.id LIMIT ?4"
-            )
-            .into(),
-            page: format!(
-                "SELECT created_at, id FROM {t} WHERE (created_at, id) > (?1, ?2)
-                 ORDER BY created_at, id LIMIT ?3"
-            )
-            .into(),
-            reap: reap(t).into(),
-            abandon: abandon(t).into(),
-            purge_steps: step::purge(names).into(),
-            purge: format!("DELETE FROM {t} WHERE {}", expired(names)).into(),
+            record: names.sql("record", format!("SELECT {record} FROM {t} e WHERE e.id = ?1")),
+            execution: names
+                .sql("execution", format!("SELECT {execution} FROM {t} e WHERE e.id = ?1")),
+            claim: names.sql("claim", claim(t)),
+            take_over: names.sql("take_over", take_over(t)),
+            take_over_review: names.sql("take_over_review", take_over_review(t)),
+            taken_over: names.sql("taken_over", taken_over(t)),
+            renew: names.sql("renew", renew(t)),
+            owned: names.sql(
+                "owned",
+                format!("SELECT state FROM {t} WHERE id = ?1 AND owner = ?2 AND token = ?3"),
+            ),
+            complete: names.sql("complete", complete(t)),
+            release: names.sql("release", release(t)),
+            release_crash: names.sql("release_crash", release_crash(t)),
+            release_review: names.sql("release_review", release_review(t)),
+            settle_again: names.sql("settle_again", settle_again(t)),
+            settle_result: names.sql("settle_result", settle_result(t)),
+            settle_early: names.sql("settle_early", settle_early(t)),
+            journal: names.sql("journal", step::journal(s)),
+            step: names.sql("step", step::entry(s)),
+            record_step: names.sql("record_step", step::record(t, s)),
+            write_step: names.sql("write_step", step::write(t, s)),
+            write_record: names.sql("write_record", step::write_record(t)),
+            review: names.sql("review", review(&execution, t)),
+            page: names.sql("page", page(t)),
+            reap: names.sql("reap", reap(t)),
+            abandon: names.sql("abandon", abandon(t)),
+            purge_steps: names.sql("purge_steps", step::purge(names)),
+            purge: names.sql("purge", format!("DELETE FROM {t} WHERE {}", expired(names))),
             outbox: outbox::Outbox::new(names),
         }
     }
+}
+
+fn taken_over(t: &str) -> String {
+    format!("SELECT {} FROM {t} e WHERE id = ?1 AND owner = ?2 AND state = 1", list("e", GRANTED))
+}
+
+fn review(execution: &str, t: &str) -> String {
+    format!(
+        "SELECT {execution} FROM {t} e
+         WHERE e.state = 5 AND e.namespace = ?1 AND (e.created_at, e.id) > (?2, ?3)
+         ORDER BY e.created_at, e.id LIMIT ?4"
+    )
+}
+
+fn page(t: &str) -> String {
+    format!(
+        "SELECT created_at, id FROM {t} WHERE (created_at, id) > (?1, ?2)
+         ORDER BY created_at, id LIMIT ?3"
+    )
 }
 
 /// What becomes of an execution whose attempt ended without an outcome.
@@ -229,29 +227,29 @@ fn reap(t: &str) -> String {
 fn abandon(t: &str) -> String {
     format!(
         "UPDATE {t} SET state = 5, not_before = NULL, reason = ?6
-         WHERE {} AND state = 2 AND open_steps > 0",
-        past_retention()
+         WHERE {PAGE} AND state = 2 AND open_steps > 0 AND {}",
+        past_retention(RELEASED)
     )
 }
 
 /// The executions of a page.
 const PAGE: &str = "(created_at, id) >= (?2, ?3) AND (created_at, id) <= (?4, ?5)";
+/// When a retryable execution was left, or is due.
+const RELEASED: &str = "max(lease_until, coalesce(not_before, 0))";
 
-/// Those that are past their retention.
-fn past_retention() -> String {
-    format!(
-        "{PAGE} AND CASE WHEN state IN (3, 4) THEN done_at
-                    WHEN state = 2 THEN max(lease_until, coalesce(not_before, 0)) END
-               + min(retain_ms, {MS_MAX}) * 1000 < ?1"
-    )
+/// What ended at this instant and is past its retention.
+fn past_retention(ended: &str) -> String {
+    format!("{ended} + min(retain_ms, {MS_MAX}) * 1000 < ?1")
 }
 
-/// Those that are deleted.
+/// Those that are deleted, behind [`abandon`], which leaves no retryable one with an open step.
 fn expired(names: &Names) -> String {
     let Names { execution, outbox, .. } = names;
+    let ended =
+        format!("CASE WHEN state IN (3, 4) THEN done_at WHEN state = 2 THEN {RELEASED} END");
     format!(
-        "{} AND (state <> 2 OR open_steps = 0) AND NOT EXISTS (
+        "{PAGE} AND {} AND NOT EXISTS (
            SELECT 1 FROM {outbox} m WHERE m.execution = {execution}.id AND m.state <> 3)",
-        past_retention()
+        past_retention(&ended)
     )
 }

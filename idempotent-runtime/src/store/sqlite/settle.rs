@@ -2,7 +2,6 @@
 
 use super::error::failed;
 use super::execution::{Item, changed, record};
-use super::queries::Queries;
 use super::runner::Db;
 use super::step::{step, write};
 use crate::protocol::{self, Micros, SettleTo, Settled, Settlement, State, StepFound, StepName};
@@ -36,7 +35,7 @@ impl Settlement {
         state: State,
         json: &[u8],
     ) -> Result<Settled, StoreError> {
-        let query = sqlx::query(Queries::sql(&db.queries.settle_result))
+        let query = sqlx::query(db.queries.settle_result.driver())
             .bind(now.0)
             .bind(state.stored())
             .bind(json)
@@ -54,7 +53,7 @@ impl Settlement {
         now: Micros,
         finished: bool,
     ) -> Result<Settled, StoreError> {
-        let query = sqlx::query(Queries::sql(&db.queries.settle_again))
+        let query = sqlx::query(db.queries.settle_again.driver())
             .bind(now.0)
             .bind(&self.note)
             .bind(self.id.0.as_slice())
@@ -63,7 +62,7 @@ impl Settlement {
         if changed(db.connection, "to settle", query).await? {
             return Ok(Settled::Done);
         }
-        let early_us = sqlx::query_scalar::<_, i64>(Queries::sql(&db.queries.settle_early))
+        let early_us = sqlx::query_scalar::<_, i64>(db.queries.settle_early.driver())
             .bind(now.0)
             .bind(self.id.0.as_slice())
             .bind(self.seen.0)

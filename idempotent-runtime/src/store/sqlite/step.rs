@@ -26,7 +26,7 @@ pub(super) fn steps(rows: &[SqliteRow], queries: &Queries) -> Result<Vec<Step>, 
 
 /// The entries of an execution, in the order of their names.
 pub(super) async fn journal(db: &mut Db<'_>, id: ExecutionId) -> Result<Vec<Step>, StoreError> {
-    let rows = sqlx::query(Queries::sql(&db.queries.journal))
+    let rows = sqlx::query(db.queries.journal.driver())
         .bind(id.0.as_slice())
         .fetch_all(&mut *db.connection)
         .await
@@ -40,7 +40,7 @@ pub(super) async fn step(
     id: ExecutionId,
     name: &StepName,
 ) -> Result<Option<Step>, StoreError> {
-    let row = sqlx::query(Queries::sql(&db.queries.step))
+    let row = sqlx::query(db.queries.step.driver())
         .bind(id.0.as_slice())
         .bind(&name.step)
         .bind(&name.part)
@@ -57,7 +57,7 @@ pub(super) async fn write(
     seen: &Record,
     StepWrite { record, step }: &StepWrite,
 ) -> Result<(), StoreError> {
-    let entry = sqlx::query(Queries::sql(&db.queries.write_step))
+    let entry = sqlx::query(db.queries.write_step.driver())
         .bind(seen.id.0.as_slice())
         .bind(&step.name.step)
         .bind(&step.name.part)
@@ -76,7 +76,7 @@ pub(super) async fn write(
         .bind(seen.state.stored());
     let mut written = changed(db.connection, "to write a step", entry).await?;
     if record != seen {
-        let query = sqlx::query(Queries::sql(&db.queries.write_record))
+        let query = sqlx::query(db.queries.write_record.driver())
             .bind(record.state.stored())
             .bind(record.token.0)
             .bind(number(record.crashes))
@@ -175,7 +175,7 @@ impl Item for Unstarted<'_> {
         let now = db.now();
         let Self { record, value } = *self;
         let StepRecord { id, owner, token, name, class, version, generation, .. } = record;
-        let query = sqlx::query(Queries::sql(&db.queries.record_step))
+        let query = sqlx::query(db.queries.record_step.driver())
             .bind(now.0)
             .bind(id.0.as_slice())
             .bind(&name.step)

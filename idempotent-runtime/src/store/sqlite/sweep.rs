@@ -1,18 +1,15 @@
 //! Reaping and purging, in the order of creation.
 
-use std::sync::Arc;
-
 use sqlx::SqliteConnection;
 
 use super::error::failed;
 use super::execution::Query;
-use super::queries::Queries;
 use super::row::Row;
 use super::runner::{Db, Operation};
 use crate::protocol::{
     ExecutionId, Micros, REASON_ABANDONED, REASON_BLIND, REASON_CRASHES, REASON_LAPSED,
 };
-use crate::store::sql::{self, rows};
+use crate::store::sql::{self, Sql, rows};
 use crate::store::{Cursor, Purged, Reaped, StoreError};
 
 /// Where a sweep starts: before everything, without a cursor.
@@ -29,8 +26,8 @@ struct Page {
 
 impl Page {
     /// A statement over its rows.
-    fn bind<'q>(&self, statement: &Arc<str>, now: Micros) -> Query<'q> {
-        sqlx::query(Queries::sql(statement))
+    fn bind<'q>(&self, statement: &Sql, now: Micros) -> Query<'q> {
+        sqlx::query(statement.driver())
             .bind(now.0)
             .bind(self.first.created_at.0)
             .bind(self.first.id.0.to_vec())
@@ -46,7 +43,7 @@ async fn page(
 ) -> Result<Option<Page>, StoreError> {
     let after = bound(after);
     let (rows_max, limit) = rows(rows_max);
-    let found = sqlx::query(Queries::sql(&db.queries.page))
+    let found = sqlx::query(db.queries.page.driver())
         .bind(after.created_at.0)
         .bind(after.id.0.to_vec())
         .bind(limit)

@@ -498,6 +498,7 @@ async fn steps_are_found_and_ordered_by_their_key() {
     let Queries { journal, step, record_step, write_step, purge_steps, .. } =
         &*store.shared.queries;
     for statement in [journal, step, record_step, write_step, purge_steps] {
+        let statement = statement.text();
         let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
         let plan: Vec<(i64, i64, i64, String)> =
             sqlx::query_as(explain).fetch_all(&mut connection).await.unwrap();

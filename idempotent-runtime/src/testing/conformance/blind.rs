@@ -66,6 +66,16 @@ pub(super) async fn take_over_of_a_blind_step_on_another_token_is_outrun(bench: 
     }
 }
 
+pub(super) async fn take_over_of_a_blind_step_in_review_is_outrun(bench: &Bench) {
+    let attempt = blind(bench, 1).await;
+    assert_eq!(bench.release(&attempt.release(ReleaseTo::Review)).await, Written::Done);
+    bench.age_s(LEASE_S + 60).await;
+    for request in [attempt.taken_over_by(2), attempt.sent_to_review_by(2)] {
+        let answer = bench.unchanged(id(1), bench.take_over(&request)).await;
+        assert_eq!(answer, TakenOver::Outrun);
+    }
+}
+
 pub(super) async fn take_over_by_the_owner_that_runs_a_blind_step_is_its_own(bench: &Bench) {
     let lapsed = blind(bench, 1).await;
     bench.age_s(LEASE_S + 60).await;

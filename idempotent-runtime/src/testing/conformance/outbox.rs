@@ -1,6 +1,7 @@
 //! The outbox: what a completion sends is there with it, and relays deliver it one at a time.
 
 mod deliveries;
+mod others;
 mod outlive;
 
 use super::bench::*;
@@ -11,6 +12,7 @@ use crate::protocol::{
 };
 
 pub(super) use deliveries::*;
+pub(super) use others::*;
 pub(super) use outlive::*;
 
 const TOPIC: &str = "receipt";
@@ -94,6 +96,15 @@ async fn end(bench: &Bench, end: &DeliveryEnd) -> Written {
 async fn deliver(bench: &Bench, message: &MessageRecord) {
     let delivered = ended(message, DeliveryEndTo::Delivered);
     assert_eq!(end(bench, &delivered).await, Written::Done);
+}
+
+/// Delivers what is due, and leaves one message in flight.
+pub(super) async fn deliver_all_but(bench: &Bench, left: MessageId) {
+    for sending in claimed(bench, &relay(7, 10)).await {
+        if sending.id != left {
+            deliver(bench, &sending).await;
+        }
+    }
 }
 
 async fn decide(bench: &Bench, message: &MessageRecord, to: DecideTo) -> Settled {

@@ -85,6 +85,7 @@ macro_rules! __store_properties {
             take_over_to_review_of_a_retryable_execution_is_outrun
             take_over_to_review_on_another_token_is_outrun
             take_over_to_review_fences_the_attempt
+            take_over_to_review_by_the_owner_that_runs_is_its_own
             takeovers_of_a_batch_are_answered_in_its_order
             takeovers_of_one_execution_in_a_batch_are_granted_once
         }
@@ -241,6 +242,16 @@ macro_rules! __store_properties {
             claim_after_a_purge_is_granted_a_token_above_the_old_one
             purge_of_an_empty_store_examines_nothing
         }
+        pages {
+            reap_goes_by_age_whatever_the_ids
+            reap_leaves_what_lies_beside_its_page
+            purge_goes_by_age_whatever_the_ids
+            purge_leaves_what_lies_beside_its_page
+            purge_reviews_by_age_whatever_the_ids
+            purge_reviews_nothing_beside_its_page
+            purge_goes_by_the_messages_of_each_execution
+            list_review_goes_by_age_whatever_the_ids
+        }
         apart {
             take_over_of_a_lapsed_execution_leaves_its_neighbours
             take_over_of_a_retryable_execution_leaves_its_neighbours
@@ -317,6 +328,12 @@ macro_rules! __store_properties {
             message_sent_again_elsewhere_is_new
             message_is_not_sent_over_an_undelivered_one
             purge_of_messages_deletes_what_was_delivered_long_ago
+            claim_of_messages_is_filled_whatever_else_is_older
+            claim_sent_again_keeps_to_its_topic_and_namespace
+            ordering_keys_of_two_namespaces_are_apart
+            delivered_message_holds_back_nobody
+            list_of_messages_keeps_to_its_topic_and_namespace
+            topic_without_an_undelivered_message_is_not_counted
             relays_at_once_claim_each_message_once
             relays_at_once_claim_one_message_of_an_ordering_key
             completions_at_once_keep_their_messages_of_a_key_in_one_order

@@ -295,3 +295,10 @@ pub(super) async fn takeovers_of_one_execution_in_a_batch_are_granted_once(bench
     }
     assert_eq!((record.attempts, record.crashes), (2, 1));
 }
+
+pub(super) async fn take_over_to_review_by_the_owner_that_runs_is_its_own(bench: &Bench) {
+    let lapsed = bench.lapsed(1).await;
+    let request = lapsed.sent_to_review_by(1);
+    let answer = bench.unchanged(id(1), bench.take_over(&request)).await;
+    assert_eq!(granted(answer).token, lapsed.token);
+}

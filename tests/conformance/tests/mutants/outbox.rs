@@ -113,7 +113,9 @@ impl Reference {
                         == (&message.namespace, &message.topic, &message.ordering_key)
                         && (self.rules.holds_back)(it)
                 });
-            if (self.rules.claimed_before)(message, claim) {
+            let is_asked_for =
+                (&message.namespace, &message.topic) == (&claim.namespace, &claim.topic);
+            if is_asked_for && (self.rules.claimed_before)(message, claim) {
                 claimed.messages.push(message.clone());
             } else if left > 0
                 && let Some(write) = (self.rules.claim_message)(message, held_back, claim, now)

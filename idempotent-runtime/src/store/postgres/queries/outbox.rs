@@ -1,10 +1,8 @@
 //! The SQL of the outbox.
 
-use std::sync::Arc;
-
 use super::{interval, token};
 use crate::protocol::{DeliveryEndTo, MessageState};
-use crate::store::sql::{MESSAGE, Names, list, ms, overwritten};
+use crate::store::sql::{MESSAGE, Names, Sql, list, ms, overwritten};
 
 /// The table and its indexes. A message costs two more row versions, a claim's and an end's. No index looks at what a
 /// claim or a renewal writes, so that they are HOT updates where their page has room, and it is left some: the
@@ -90,24 +88,27 @@ impl<'a> Ending<'a> {
     }
 }
 
+/// Stands where the most rows of a claim will.
+const ROWS_MAX: &str = ":rows_max";
+
 /// The statements, by what they do.
 pub(in super::super) struct Outbox {
     /// The table, as messages name it.
     pub(in super::super) table: String,
     /// Where a commit of messages is told.
     pub(in super::super) channel: String,
-    pub(in super::super) complete: Arc<str>,
-    /// What stands before and behind the most rows of a claim.
-    claim: [String; 2],
-    pub(in super::super) claimed_before: Arc<str>,
-    pub(in super::super) renew: Arc<str>,
-    pub(in super::super) end: Arc<str>,
-    pub(in super::super) ended_before: Arc<str>,
-    pub(in super::super) decide: Arc<str>,
-    pub(in super::super) read: Arc<str>,
-    pub(in super::super) list: Arc<str>,
-    pub(in super::super) count: Arc<str>,
-    pub(in super::super) purge: Arc<str>,
+    pub(in super::super) complete: Sql,
+    /// With [`ROWS_MAX`] in the place of the most rows.
+    claim: Sql,
+    pub(in super::super) claimed_before: Sql,
+    pub(in super::super) renew: Sql,
+    pub(in super::super) end: Sql,
+    pub(in super::super) ended_before: Sql,
+    pub(in super::super) decide: Sql,
+    pub(in super::super) read: Sql,
+    pub(in super::super) list: Sql,
+    pub(in super::super) count: Sql,
+    pub(in super::super) purge: Sql,
 }
 
 impl Outbox {
@@ -117,43 +118,18 @@ impl Outbox {
         let channel = channel(names);
         Self {
             table: t.replace('"', ""),
-            complete: complete(&names.execution, t, &channel).into(),
+            complete: names.sql("outbox.complete", complete(&names.execution, t, &channel)),
             channel,
-            claim: claim(t),
-            claimed_before: format!(
-                "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2 AND m.state = 2
-                   AND m.owner = $3"
-            )
-            .into(),
-            renew: renew(t).into(),
-            end: end(t).into(),
-            ended_before: ended_before(t).into(),
-            decide: decide(t).into(),
-            read: format!("SELECT {columns} FROM {t} m WHERE m.id = $1").into(),
-            list: format!(
-                "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = $1 AND m.state = $2 AND m.stage = GREATEST($2, 2::smallint)
-                   AND ($3::text IS NULL OR m.topic = $3) AND m.seq > $4
-                 ORDER BY m.seq LIMIT $5"
-            )
-            .into(),
-            count: format!(
-                "SELECT topic, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
-                   count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5)
-                 FROM (SELECT topic, state FROM {t} WHERE namespace = $1 AND stage = 2
-                   UNION ALL SELECT topic, state FROM {t} WHERE namespace = $1 AND stage IN (4, 5)) m
-                 GROUP BY topic ORDER BY topic"
-            )
-            .into(),
-            purge: format!(
-                "WITH l AS MATERIALIZED (
-                   SELECT id FROM {t}
-                   WHERE stage = 3 AND done_at < (SELECT clock_timestamp() - $1 * interval '1 ms')
-                   ORDER BY done_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-                 DELETE FROM {t} WHERE id = ANY (ARRAY(SELECT id FROM l))"
-            )
-            .into(),
+            claim: names.sql("outbox.claim", claim(t)),
+            claimed_before: names.sql("outbox.claimed_before", claimed_before(&columns, t)),
+            renew: names.sql("outbox.renew", renew(t)),
+            end: names.sql("outbox.end", end(t)),
+            ended_before: names.sql("outbox.ended_before", ended_before(t)),
+            decide: names.sql("outbox.decide", decide(t)),
+            read: names.sql("outbox.read", format!("SELECT {columns} FROM {t} m WHERE m.id = $1")),
+            list: names.sql("outbox.list", listing(&columns, t)),
+            count: names.sql("outbox.count", count(t)),
+            purge: names.sql("outbox.purge", purge(t)),
         }
     }
 }
@@ -161,10 +137,46 @@ impl Outbox {
 impl Outbox {
     /// Claims up to this many rows. The number stands in the statement: a plan that is kept for whatever number comes
     /// assumes a tenth of the table, so the server would plan each claim anew.
-    pub(in super::super) fn claim(&self, rows_max: u32) -> Arc<str> {
-        let [before, behind] = &self.claim;
-        format!("{before}{rows_max}{behind}").into()
+    pub(in super::super) fn claim(&self, rows_max: u32) -> Sql {
+        self.claim.filled(ROWS_MAX, rows_max)
     }
+}
+
+fn claimed_before(columns: &str, t: &str) -> String {
+    format!(
+        "SELECT {columns} FROM {t} m
+         WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2 AND m.state = 2
+           AND m.owner = $3"
+    )
+}
+
+fn listing(columns: &str, t: &str) -> String {
+    format!(
+        "SELECT {columns} FROM {t} m
+         WHERE m.namespace = $1 AND m.state = $2 AND m.stage = GREATEST($2, 2::smallint)
+           AND ($3::text IS NULL OR m.topic = $3) AND m.seq > $4
+         ORDER BY m.seq LIMIT $5"
+    )
+}
+
+fn count(t: &str) -> String {
+    format!(
+        "SELECT topic, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
+           count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state = 5)
+         FROM (SELECT topic, state FROM {t} WHERE namespace = $1 AND stage = 2
+           UNION ALL SELECT topic, state FROM {t} WHERE namespace = $1 AND stage IN (4, 5)) m
+         GROUP BY topic ORDER BY topic"
+    )
+}
+
+fn purge(t: &str) -> String {
+    format!(
+        "WITH l AS MATERIALIZED (
+           SELECT id FROM {t}
+           WHERE stage = 3 AND done_at < (SELECT clock_timestamp() - $1 * interval '1 ms')
+           ORDER BY done_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM {t} WHERE id = ANY (ARRAY(SELECT id FROM l))"
+    )
 }
 
 /// Completes and sends, in one statement and so in one commit.
@@ -217,25 +229,20 @@ pub(in super::super) fn sending(t: &str, channel: &str) -> String {
 ///
 /// A row that is locked stays where it is, so it is found by its place, without an index. One that was ended and made due
 /// again since the statement began is at a place that its snapshot does not see; the next claim finds it.
-///
-/// In two parts, between which the most rows stand.
-fn claim(t: &str) -> [String; 2] {
+fn claim(t: &str) -> String {
     let asks = "(m.asks OR m.state = 2 AND (m.at_most_once OR $5))";
     let review = format!("({asks} AND NOT $6)");
-    let before = format!(
+    format!(
         "WITH l AS MATERIALIZED (
            SELECT m.ctid AS place FROM {t} m
            WHERE m.namespace = $1 AND m.topic = $2 AND m.stage = 2
-             AND m.queued_at BETWEEN {since} AND (SELECT clock_timestamp()) AND m.due_at <= (SELECT clock_timestamp())
+             AND m.queued_at >= {since} AND m.queued_at <= (SELECT clock_timestamp())
+             AND m.due_at <= (SELECT clock_timestamp())
              AND (m.state = 1 OR m.due_at < (SELECT clock_timestamp()))
              AND (m.ordering_key IS NULL OR NOT EXISTS (
                SELECT FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
                  AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.stage <> 3))
-           ORDER BY m.queued_at, m.seq LIMIT ",
-        since = "(SELECT timestamptz 'epoch' + $8 * interval '1 us')",
-    );
-    let behind = format!(
-        " FOR NO KEY UPDATE OF m SKIP LOCKED),
+           ORDER BY m.queued_at, m.seq LIMIT {ROWS_MAX} FOR NO KEY UPDATE OF m SKIP LOCKED),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l)
          UPDATE {t} m SET
            state = CASE WHEN {review} THEN 5 ELSE 2 END,
@@ -248,10 +255,10 @@ fn claim(t: &str) -> [String; 2] {
            last_error = CASE WHEN {review} AND m.state = 2 THEN $7 ELSE m.last_error END
          FROM n WHERE m.ctid = ANY (ARRAY(SELECT place FROM l))
          RETURNING {columns}",
+        since = "(SELECT timestamptz 'epoch' + $8 * interval '1 us')",
         now = token("n.now"),
         columns = list("m", MESSAGE),
-    );
-    [before, behind]
+    )
 }
 
 /// Renews leases. The rows are locked one after the other, in the order of their ids; `n` is the time behind the locks.
@@ -266,8 +273,7 @@ fn renew(t: &str) -> String {
            WHERE m.owner = k.owner AND m.token = k.token AND m.state = 2),
          now AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM l),
          u AS (
-           UPDATE {t} m SET due_at = now.now + {lease} FROM l, now
-           WHERE m.id = l.id AND m.owner = l.owner AND m.token = l.token AND m.state = 2)
+           UPDATE {t} m SET due_at = now.now + {lease} FROM l, now WHERE m.id = l.id)
          SELECT l.n IS NOT NULL FROM k LEFT JOIN l ON l.n = k.n ORDER BY k.n",
         lease = interval("l.lease_ms"),
     )
@@ -317,7 +323,7 @@ fn decide(t: &str) -> String {
            due_at = CASE WHEN $3 THEN n.now ELSE m.due_at END,
            queued_at = CASE WHEN $3 THEN n.now ELSE m.queued_at END,
            done_at = CASE WHEN NOT $3 THEN n.now END
-         FROM n WHERE m.id = n.id AND m.token = $2 AND m.state IN (4, 5)",
+         FROM n WHERE m.id = n.id AND m.state IN (4, 5)",
         token("n.now")
     )
 }

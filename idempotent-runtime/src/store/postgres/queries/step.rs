@@ -4,22 +4,20 @@
 //! still reads steps as they were when it began, so each write says which entry it expects, checks that against the
 //! newest one, which only `ON CONFLICT` sees, and otherwise writes nothing; the caller then looks again.
 
-use std::sync::Arc;
-
 use super::token;
-use crate::store::sql::{Names, RECORD, STEP, list};
+use crate::store::sql::{Names, RECORD, STEP, Sql, list};
 
 /// The statements, by what they do.
 pub(in crate::store::postgres) struct Steps {
     /// The table, as messages name it.
     pub(in crate::store::postgres) table: String,
-    pub(in crate::store::postgres) start: Arc<str>,
-    pub(in crate::store::postgres) record_new: Arc<str>,
-    pub(in crate::store::postgres) record: Arc<str>,
-    pub(in crate::store::postgres) clear: Arc<str>,
-    pub(in crate::store::postgres) settle: Arc<str>,
-    pub(in crate::store::postgres) found: Arc<str>,
-    pub(in crate::store::postgres) journals: Arc<str>,
+    pub(in crate::store::postgres) start: Sql,
+    pub(in crate::store::postgres) record_new: Sql,
+    pub(in crate::store::postgres) record: Sql,
+    pub(in crate::store::postgres) clear: Sql,
+    pub(in crate::store::postgres) settle: Sql,
+    pub(in crate::store::postgres) found: Sql,
+    pub(in crate::store::postgres) journals: Sql,
 }
 
 impl Steps {
@@ -27,13 +25,13 @@ impl Steps {
         let Names { execution: t, step: s, .. } = names;
         Self {
             table: s.replace('"', ""),
-            start: start(t, s).into(),
-            record_new: record_new(t, s).into(),
-            record: record(t, s).into(),
-            clear: clear(t, s).into(),
-            settle: settle(t, s).into(),
-            found: found(t, s).into(),
-            journals: journals(s).into(),
+            start: names.sql("steps.start", start(t, s)),
+            record_new: names.sql("steps.record_new", record_new(t, s)),
+            record: names.sql("steps.record", record(t, s)),
+            clear: names.sql("steps.clear", clear(t, s)),
+            settle: names.sql("steps.settle", settle(t, s)),
+            found: names.sql("steps.found", found(t, s)),
+            journals: names.sql("steps.journals", journals(s)),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! The SQL of the outbox.
 
-use std::sync::Arc;
-
-use crate::store::sql::{MESSAGE, Names, list, overwritten};
+use crate::store::sql::{MESSAGE, Names, Sql, list, overwritten};
 
 /// The tables and indexes.
 pub(in super::super) fn tables(names: &Names) -> Vec<String> {
@@ -48,16 +46,16 @@ WHERE state <> 3"
 /// The statements, by what they do.
 pub(in super::super) struct Outbox {
     pub(in super::super) table: String,
-    pub(in super::super) insert: Arc<str>,
+    pub(in super::super) insert: Sql,
     /// The same, if the attempt `?9` with the token `?10` owns the execution.
-    pub(in super::super) insert_guarded: Arc<str>,
-    pub(in super::super) due: Arc<str>,
-    pub(in super::super) claimed_before: Arc<str>,
-    pub(in super::super) write: Arc<str>,
-    pub(in super::super) read: Arc<str>,
-    pub(in super::super) list: Arc<str>,
-    pub(in super::super) count: Arc<str>,
-    pub(in super::super) purge: Arc<str>,
+    pub(in super::super) insert_guarded: Sql,
+    pub(in super::super) due: Sql,
+    pub(in super::super) claimed_before: Sql,
+    pub(in super::super) write: Sql,
+    pub(in super::super) read: Sql,
+    pub(in super::super) list: Sql,
+    pub(in super::super) count: Sql,
+    pub(in super::super) purge: Sql,
 }
 
 impl Outbox {
@@ -66,48 +64,70 @@ impl Outbox {
         let columns = list("m", MESSAGE);
         Self {
             table: t.replace('"', ""),
-            insert: insert(names, "").into(),
-            insert_guarded: insert(names, "AND owner = ?9 AND token = ?10 AND state = 1").into(),
-            due: format!(
-                "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.due_at <= ?3
-                   AND (m.state = 1 OR m.due_at < ?3)
-                   AND (m.ordering_key IS NULL OR NOT EXISTS (
-                     SELECT 1 FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
-                       AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
-                 ORDER BY m.due_at, m.seq LIMIT ?4"
-            )
-            .into(),
-            claimed_before: format!(
-                "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.owner = ?3"
-            )
-            .into(),
-            write: format!(
-                "UPDATE {t} SET state = ?2, attempts = ?3, at_most_once = ?4, asks = ?5, owner = ?6,
-                   token = ?7, due_at = ?8, last_error = ?9, done_at = ?10
-                 WHERE seq = ?1"
-            )
-            .into(),
-            read: format!("SELECT {columns} FROM {t} m WHERE m.id = ?1").into(),
-            list: format!(
-                "SELECT {columns} FROM {t} m
-                 WHERE m.namespace = ?1 AND m.state = ?2 AND (?3 IS NULL OR m.topic = ?3) AND m.seq > ?4
-                 ORDER BY m.seq LIMIT ?5"
-            )
-            .into(),
-            count: format!(
-                "SELECT topic, sum(state = 1), sum(state = 2), sum(state = 4), sum(state = 5) FROM {t}
-                 WHERE namespace = ?1 AND state <> 3 GROUP BY topic ORDER BY topic"
-            )
-            .into(),
-            purge: format!(
-                "DELETE FROM {t} WHERE seq IN (
-                   SELECT seq FROM {t} WHERE state = 3 AND done_at < ?1 ORDER BY done_at LIMIT ?2)"
-            )
-            .into(),
+            insert: names.sql("outbox.insert", insert(names, "")),
+            insert_guarded: names.sql(
+                "outbox.insert_guarded",
+                insert(names, "AND owner = ?9 AND token = ?10 AND state = 1"),
+            ),
+            due: names.sql("outbox.due", due(&columns, t)),
+            claimed_before: names.sql("outbox.claimed_before", claimed_before(&columns, t)),
+            write: names.sql("outbox.write", write(t)),
+            read: names.sql("outbox.read", format!("SELECT {columns} FROM {t} m WHERE m.id = ?1")),
+            list: names.sql("outbox.list", listing(&columns, t)),
+            count: names.sql("outbox.count", count(t)),
+            purge: names.sql("outbox.purge", purge(t)),
         }
     }
+}
+
+/// What may be due, the longest waiting first; a row whose lease ends now is not, and the protocol says so.
+fn due(columns: &str, t: &str) -> String {
+    format!(
+        "SELECT {columns} FROM {t} m
+         WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.due_at <= ?3
+           AND (m.ordering_key IS NULL OR NOT EXISTS (
+             SELECT 1 FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
+               AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
+         ORDER BY m.due_at, m.seq LIMIT ?4"
+    )
+}
+
+fn claimed_before(columns: &str, t: &str) -> String {
+    format!(
+        "SELECT {columns} FROM {t} m
+         WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.state = 2
+           AND m.owner = ?3"
+    )
+}
+
+fn write(t: &str) -> String {
+    format!(
+        "UPDATE {t} SET state = ?2, attempts = ?3, at_most_once = ?4, asks = ?5, owner = ?6,
+           token = ?7, due_at = ?8, last_error = ?9, done_at = ?10
+         WHERE seq = ?1"
+    )
+}
+
+fn listing(columns: &str, t: &str) -> String {
+    format!(
+        "SELECT {columns} FROM {t} m
+         WHERE m.namespace = ?1 AND m.state = ?2 AND (?3 IS NULL OR m.topic = ?3) AND m.seq > ?4
+         ORDER BY m.seq LIMIT ?5"
+    )
+}
+
+fn count(t: &str) -> String {
+    format!(
+        "SELECT topic, sum(state = 1), sum(state = 2), sum(state = 4), sum(state = 5) FROM {t}
+         WHERE namespace = ?1 AND state <> 3 GROUP BY topic ORDER BY topic"
+    )
+}
+
+fn purge(t: &str) -> String {
+    format!(
+        "DELETE FROM {t} WHERE seq IN (
+           SELECT seq FROM {t} WHERE state = 3 AND done_at < ?1 ORDER BY done_at LIMIT ?2)"
+    )
 }
 
 /// Writes a message, if there is such an execution and the condition holds of it.

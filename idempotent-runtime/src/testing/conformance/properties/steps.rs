@@ -104,6 +104,7 @@ macro_rules! __step_properties {
             take_over_to_review_of_a_blind_step_keeps_its_reason
             take_over_of_a_blind_step_within_the_lease_is_outrun
             take_over_of_a_blind_step_on_another_token_is_outrun
+            take_over_of_a_blind_step_in_review_is_outrun
             take_over_by_the_owner_that_runs_a_blind_step_is_its_own
             take_over_of_steps_that_may_be_repeated_is_granted
             take_over_of_a_blind_step_that_a_person_sent_to_retry_is_granted

@@ -1,0 +1,111 @@
+//! One mutant that is to be noticed.
+
+use std::sync::Arc;
+
+use idempotent_runtime::testing::Rewrite;
+
+use super::{Fact, Guarded, Mutant, Mutated, Row, mutants};
+
+/// What came of it: the row of the table, and what is wrong.
+pub(super) type Outcome = (Option<(String, String, Row)>, Option<String>);
+
+/// How many properties are tried where none is listed.
+const LOOKED_AT: usize = 80;
+
+pub(super) struct Trial {
+    /// The statement's name.
+    pub(super) statement: &'static str,
+    /// Which of its mutants it is.
+    pub(super) n: usize,
+    pub(super) mutant: Mutant,
+    /// What the table has.
+    pub(super) row: Option<Row>,
+    /// Properties that notice another mutant of the statement.
+    pub(super) near: Vec<String>,
+    /// Whether to look for a property if the table has none.
+    pub(super) looks: bool,
+}
+
+impl Trial {
+    #[expect(clippy::print_stderr, reason = "a search takes long, and may be broken off")]
+    pub(super) async fn run<P: Guarded>(self, place: &Arc<P>, facts: &[Fact<P>]) -> Outcome {
+        let of = format!("[{}] `{}`", self.statement, self.mutant.name);
+        if let Err(error) = place.prepare(&self.mutant.sql).await {
+            return (None, Some(format!("{of}: what is left is no statement: {error}")));
+        }
+        let (statement, n) = (self.statement, self.n);
+        let rewrite = Rewrite::new(move |name, sql| {
+            let is_it = name == statement;
+            if is_it { mutants(&sql).swap_remove(n).sql } else { sql }
+        });
+        let mutated = Arc::new(Mutated { place: Arc::clone(place), rewrite });
+        let listed = match &self.row {
+            Some(Row::Equivalent(_)) => return (self.listed(self.row.clone()), None),
+            Some(Row::Open) if !self.looks => return (self.listed(self.row.clone()), None),
+            Some(Row::Open) => &[],
+            Some(Row::Caught(properties)) => properties.as_slice(),
+            None => &[],
+        };
+        for fact in facts.iter().filter(|fact| listed.iter().any(|name| name == fact.name)) {
+            if fact.fails(&mutated).await.is_some() {
+                return (self.listed(self.row.clone()), None);
+            }
+        }
+        if self.looks
+            && let Some(name) = self.look(facts, &mutated).await
+        {
+            eprintln!("[{}]\n{}\n    {name}", self.statement, self.mutant.name);
+            return (self.listed(Some(Row::Caught(vec![name.to_owned()]))), None);
+        }
+        if self.row == Some(Row::Open) {
+            return (self.listed(self.row.clone()), None);
+        }
+        let what = match (self.looks, self.row.is_some()) {
+            (true, _) => "no property notices",
+            (false, true) => "none of the properties that are listed for it notices",
+            (false, false) => "no property is listed for it",
+        };
+        (None, Some(format!("{of}: {what}")))
+    }
+
+    fn listed(&self, row: Option<Row>) -> Option<(String, String, Row)> {
+        row.map(|row| (self.statement.to_owned(), self.mutant.name.clone(), row))
+    }
+
+    /// What properties call what the statement is about.
+    fn about(&self) -> &'static [&'static str] {
+        match self.statement {
+            "page" => &["behind", "younger", "instant", "page"],
+            "owned" => &["twice", "fenced", "twins"],
+            "elsewhere.send" => &["elsewhere_sends", "completions_at_once"],
+            statement if statement.starts_with("outbox") => {
+                &["message", "deliver", "relay", "retry"]
+            }
+            statement if statement.starts_with("steps") => &["step", "blind", "counted", "record"],
+            _ => &[],
+        }
+    }
+
+    /// The first property that notices, those with a name like the statement's first.
+    async fn look<P: Guarded>(
+        &self,
+        facts: &[Fact<P>],
+        mutated: &Arc<Mutated<P>>,
+    ) -> Option<&'static str> {
+        let words: Vec<&str> =
+            self.statement.split(['.', '_']).chain(self.about().iter().copied()).collect();
+        let mut facts: Vec<&Fact<P>> = facts.iter().collect();
+        facts.sort_by_key(|fact| {
+            let alike = words.iter().filter(|word| fact.name.contains(**word)).count();
+            let is_near = self.near.iter().any(|name| name == fact.name);
+            // What hinges on who is faster comes last.
+            (fact.name.contains("at_once"), !is_near, usize::MAX - alike)
+        });
+        for fact in facts.into_iter().take(LOOKED_AT) {
+            if fact.fails(mutated).await.is_some() {
+                return Some(fact.name);
+            }
+        }
+        None
+    }
+}
