@@ -1,7 +1,6 @@
 //! What tests need: a clock that follows tokio's paused time, randomness from a seed, a provider that honours keys and
 //! fails on demand, the lock file of handlers' identities, and the conformance suites for stores and sinks. Feature
-//! `testing`; no database driver is
-//! needed.
+//! `testing`; no database driver is needed.
 
 mod clock;
 pub mod conformance;

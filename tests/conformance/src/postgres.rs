@@ -169,7 +169,14 @@ impl Guarded for PostgresFactory {
     }
 
     async fn empty(&self) {
-        self.execute(EMPTY).await;
+        // Calls of a property that has failed may still be under way.
+        for _ in 0..1_000 {
+            if self.pool.execute(EMPTY).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("somebody holds the tables");
     }
 
     async fn rewritten(&self, rewrite: Rewrite) -> Result<Arc<dyn Store>, StoreError> {
