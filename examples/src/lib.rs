@@ -19,5 +19,6 @@ pages! {
     Review: "../../docs/src/review.md",
     Running: "../../docs/src/running.md",
     Stores: "../../docs/src/stores.md",
+    Testing: "../../docs/src/testing.md",
     Transactions: "../../docs/src/transactions.md",
 }

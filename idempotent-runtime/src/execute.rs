@@ -143,6 +143,7 @@ fn failed<R>(codec: &dyn Codec<R>, error: Error) -> R {
     if let Some(caller) = Execution::try_current() {
         caller.note_own_error();
     }
+    observe::refused(&error);
     codec.fail(error)
 }
 

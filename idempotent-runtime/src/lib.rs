@@ -137,6 +137,7 @@ mod random;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod watch;
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::future::Future;
 
+use crate::error::{Error, ErrorKind};
+
 tokio::task_local! {
-    static OBSERVED: Cell<Option<Answer>>;
+    static OBSERVED: Cell<Seen>;
 }
 
 /// How a call was answered.
@@ -17,6 +19,15 @@ pub enum Answer {
     Replayed,
     /// From what another caller of this process found, or from what his body returned.
     Joined,
+}
+
+/// What was told to whoever observes a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    answer: Option<Answer>,
+    /// The last error of ours that a handler returned.
+    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only tests look at it"))]
+    pub(crate) refused: Option<ErrorKind>,
 }
 
 /// What [`observe`] saw.
@@ -60,18 +71,34 @@ pub struct Observed<T> {
 pub fn observe<F: Future>(future: F) -> impl Future<Output = Observed<F::Output>> {
     // Boxed, and before the block: it would hold the future twice, as what it captures and what it awaits.
     let future = Box::pin(future);
-    OBSERVED.scope(Cell::new(None), async {
-        Observed { output: future.await, answer: OBSERVED.with(Cell::get) }
+    OBSERVED.scope(Cell::default(), async {
+        Observed { output: future.await, answer: OBSERVED.with(Cell::get).answer }
     })
+}
+
+/// As [`observe`], with the error that a handler refused the call with.
+#[cfg(feature = "testing")]
+pub(crate) async fn observe_all<T>(future: impl Future<Output = T>) -> (T, Seen) {
+    OBSERVED.scope(Cell::default(), async { (future.await, OBSERVED.with(Cell::get)) }).await
 }
 
 /// Runs a body: what it calls is nobody's answer but its own.
 pub(crate) fn unobserved<F: Future>(body: F) -> impl Future<Output = F::Output> {
-    OBSERVED.scope(Cell::new(None), body)
+    OBSERVED.scope(Cell::default(), body)
 }
 
 /// Reports an answer to whoever observes this task.
 pub(crate) fn answered(answer: Answer) {
     // Nobody observes: nothing to report.
-    let _ = OBSERVED.try_with(|observed| observed.set(Some(answer)));
+    let _ = OBSERVED.try_with(|observed| {
+        observed.set(Seen { answer: Some(answer), ..observed.get() });
+    });
+}
+
+/// Reports one of our errors to whoever observes this task.
+pub(crate) fn refused(error: &Error) {
+    // Nobody observes: nothing to report.
+    let _ = OBSERVED.try_with(|observed| {
+        observed.set(Seen { refused: Some(error.kind()), ..observed.get() });
+    });
 }

@@ -47,6 +47,9 @@ pub(crate) struct Inner {
     closed: watch::Sender<bool>,
     /// Dropped with the runtime, which ends the reaper.
     stop: watch::Sender<bool>,
+    /// A test that looks at handlers while they run.
+    #[cfg(feature = "testing")]
+    watch: std::sync::OnceLock<Arc<dyn crate::watch::Watch>>,
 }
 
 /// A runtime that its background tasks do not keep alive.
@@ -126,6 +129,8 @@ impl Runtime {
             closing: AtomicBool::new(false),
             closed: watch::Sender::new(false),
             stop: watch::Sender::new(false),
+            #[cfg(feature = "testing")]
+            watch: std::sync::OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -186,6 +191,17 @@ impl Runtime {
     pub(crate) fn start_heartbeat(&self) {
         let Inner { heartbeat, attempts, store, clock, tasks, .. } = &*self.inner;
         heartbeat.start(attempts, store, clock, tasks);
+    }
+
+    /// Has a test look at handlers from now on, unless one does already.
+    #[cfg(feature = "testing")]
+    pub(crate) fn be_watched(&self, watch: Arc<dyn crate::watch::Watch>) {
+        self.inner.watch.get_or_init(|| watch);
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn watch(&self) -> Option<&dyn crate::watch::Watch> {
+        self.inner.watch.get().map(AsRef::as_ref)
     }
 
     /// Fails once a shutdown has begun.

@@ -20,11 +20,19 @@ impl KeyText {
 }
 
 /// What a runtime was built with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) namespace: String,
     pub(crate) defaults: Defaults,
     pub(crate) result_bytes_max: usize,
     pub(crate) secret: Option<Vec<u8>>,
     pub(crate) key_text: KeyText,
+}
+
+impl Settings {
+    /// The same for another namespace.
+    #[cfg(feature = "testing")]
+    pub(crate) fn under(&self, namespace: String) -> Self {
+        Self { namespace, ..self.clone() }
+    }
 }

@@ -22,6 +22,7 @@ use crate::operation::Request;
 use crate::outcome::{Codec, Verdict};
 use crate::policy::ms;
 use crate::protocol::{ReleaseTo, Written};
+use crate::watch::Place;
 
 /// What came of a body.
 pub(crate) enum Driven<R> {
@@ -141,6 +142,8 @@ pub(super) async fn supervise<R>(body: impl Future<Output = R>, execution: &Exec
         return Ended::Panicked(panic);
     }
     let Ended::Returned(outcome) = ended else { return ended };
+    let handler = execution.handler().name();
+    execution.runtime().comes_to(|| Place::Returned(handler)).await;
     // Tasks that the body spawned may still be in a step; they come to no other.
     execution.journal().close();
     tokio::select! {

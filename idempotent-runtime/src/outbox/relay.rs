@@ -82,6 +82,15 @@ impl Relay {
         self
     }
 
+    /// Stops where a test wants it to, before and behind each delivery.
+    #[cfg(feature = "testing")]
+    pub(crate) fn watched(mut self) -> Self {
+        for (topic, route) in &mut self.routes {
+            route.be_watched(&self.runtime, topic);
+        }
+        self
+    }
+
     /// How often to look for messages, where nothing says that some were committed; 1 second unless set.
     pub fn poll_every(mut self, poll: Duration) -> Self {
         self.poll = poll;

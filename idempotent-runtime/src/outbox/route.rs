@@ -125,6 +125,13 @@ impl Route {
         self
     }
 
+    #[cfg(feature = "testing")]
+    pub(super) fn be_watched(&mut self, runtime: &crate::runtime::Runtime, topic: &str) {
+        let (runtime, topic) = (runtime.clone(), topic.to_owned());
+        let (sink, at_most_once) = (Arc::clone(&self.sink), self.at_most_once);
+        self.sink = Arc::new(super::sink::Watched { sink, runtime, topic, at_most_once });
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong =
             |setting, reason: &str| Err(Error::Config { setting, reason: reason.to_owned() });

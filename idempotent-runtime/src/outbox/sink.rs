@@ -84,6 +84,28 @@ pub trait SinkExt: Sink + Sized {
 
 impl<S: Sink> SinkExt for S {}
 
+/// A sink that stops where a test wants it to, before and behind each delivery.
+#[cfg(feature = "testing")]
+pub(super) struct Watched {
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) runtime: crate::runtime::Runtime,
+    pub(super) topic: String,
+    pub(super) at_most_once: bool,
+}
+
+#[cfg(feature = "testing")]
+#[async_trait]
+impl Sink for Watched {
+    async fn deliver(&self, delivery: &Delivery) -> Result<(), SinkError> {
+        use crate::watch::Place;
+
+        self.runtime.comes_to(|| Place::Delivers(self.topic.clone(), self.at_most_once)).await;
+        self.sink.deliver(delivery).await?;
+        self.runtime.comes_to(|| Place::Delivered(self.topic.clone(), self.at_most_once)).await;
+        Ok(())
+    }
+}
+
 /// A message on its way to the outside. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Delivery {

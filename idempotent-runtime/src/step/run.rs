@@ -16,6 +16,7 @@ use crate::metrics;
 use crate::outcome::decode;
 use crate::policy::ms;
 use crate::protocol::{Micros, Owner, Step, StepClass, StepName, StepState};
+use crate::watch::Place;
 
 /// Runs a step. `effect` makes the future of one try, or nothing when it has no more of them.
 ///
@@ -56,7 +57,7 @@ where
     loop {
         this.check_time(started_at).await;
         let Some(future) = effect(now.clone()) else { return this.execution.outlive().await };
-        let error = match this.timed(timeout, now.scope(future)).await {
+        let error = match this.timed(timeout, now.scope(this.watched(future))).await {
             Ok(Ok(value)) => {
                 this.told("executed");
                 return Ok(this.record(value, generation, running).await);
@@ -268,6 +269,18 @@ impl This {
         future: F,
     ) -> impl Future<Output = F::Output> + use<F> {
         self.execution.clone().scope_step(self.name.step.clone(), locks, future)
+    }
+
+    /// Runs the effect, where a test may look at it before and behind.
+    pub(super) async fn watched<T, E>(
+        &self,
+        effect: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let runtime = self.execution.runtime();
+        runtime.comes_to(|| Place::EffectBegins(self.name.clone(), self.class)).await;
+        let value = effect.await?;
+        runtime.comes_to(|| Place::EffectEnded(self.name.clone(), self.class)).await;
+        Ok(value)
     }
 
     /// Runs one try; fails with the time it had.

@@ -39,7 +39,8 @@ where
     let Some(connection) = transaction.connection().downcast_mut::<X>() else {
         unreachable!("the connection's type was compared when the transaction began");
     };
-    match this.timed(limit, this.scope(body_max.is_some(), body(connection))).await {
+    let effect = this.watched(body(connection));
+    match this.timed(limit, this.scope(body_max.is_some(), effect)).await {
         Ok(Ok(value)) => {
             this.told("executed");
             Ok(this.commit(transaction, value, generation, running).await)

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::world::boundary;
 use books::{Books, Scope};
 pub use builder::FakeProviderBuilder;
 pub use front::Listening;
@@ -142,6 +143,13 @@ impl FakeProvider {
     ///
     /// Dropping the future is a client that leaves: the execution goes on.
     pub async fn send(&self, request: Request) -> Result<Answer, HungUp> {
+        let boundary = boundary(format!("{} {}", request.method(), request.path())).await;
+        let answer = self.answer(request).await;
+        boundary.passed().await;
+        answer
+    }
+
+    async fn answer(&self, request: Request) -> Result<Answer, HungUp> {
         let (number, script) = self.shared.books().arrive(&request);
         match self.shared.admit(&request, &script) {
             Some(outcome) => {

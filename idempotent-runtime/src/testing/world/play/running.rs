@@ -1,0 +1,309 @@
+//! A process while a scenario is played, and how it is driven from point to point.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::calls::tokio_sleep;
+use super::{At, End, Event, Play, Rise, Spot, Stage, Trigger, spot};
+use crate::error::ErrorKind;
+use crate::observe::observe_all;
+use crate::runtime::Runtime;
+use crate::testing::world::gate::{Crossing, Go, Kind, MADE_TO_PANIC};
+use crate::testing::world::point::{Point, Side, What};
+use crate::testing::world::process::{Process, Site};
+use crate::testing::world::script::{Called, Local};
+
+/// How often tasks get a turn before one of those that stand at a point is chosen.
+const TURNS: usize = 4;
+
+/// What a call came to.
+pub(super) type Answer = (Called, Option<ErrorKind>);
+
+/// How far a future was driven.
+pub(super) enum Drive<T> {
+    Over(T),
+    /// The process stands at the trigger.
+    At(Crossing),
+    Hangs,
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl<T> Drive<T> {
+    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Drive<U> {
+        match self {
+            Self::Over(over) => Drive::Over(map(over)),
+            Self::At(crossing) => Drive::At(crossing),
+            Self::Hangs => Drive::Hangs,
+            Self::Panicked(panic) => Drive::Panicked(panic),
+        }
+    }
+}
+
+/// A process that is being driven.
+pub(super) struct Running {
+    pub(super) number: usize,
+    pub(super) stage: Stage,
+    process: Process,
+    second: Option<Runtime>,
+    course: Course,
+}
+
+/// How far a process is.
+struct Course {
+    number: usize,
+    stage: Stage,
+    crossings: mpsc::UnboundedReceiver<Crossing>,
+    /// Tasks that stand at a point, and have not been chosen.
+    waiting: Vec<Crossing>,
+    /// How often it came to each point.
+    seen: BTreeMap<Point, usize>,
+    last: Option<Point>,
+    inside: Option<Spot>,
+}
+
+impl Running {
+    /// The runtime of a caller; with a second one they take turns.
+    pub(super) fn runtime(&self, caller: usize) -> &Runtime {
+        match &self.second {
+            Some(second) if caller % 2 == 1 => second,
+            _ => &self.process.runtime,
+        }
+    }
+
+    /// Another process, as far as a store can tell, whose tasks run among those of this one.
+    pub(super) fn start_second(&mut self, site: &Site<'_>) {
+        self.second = Some(self.process.second(site));
+    }
+
+    /// Lets the task go on that stands at a point.
+    pub(super) fn let_go(&self, go: oneshot::Sender<Go>, how: Go) {
+        // A task that is gone goes nowhere.
+        let _ = go.send(how);
+    }
+
+    /// Ends the process where it stands.
+    pub(super) fn kill<T>(self, go: oneshot::Sender<Go>, future: Local<'_, T>) {
+        // From here on what is dropped can do nothing: as if it had never been polled again.
+        self.process.die();
+        drop(go);
+        drop(future);
+    }
+
+    /// Drops a future in the process.
+    pub(super) async fn enter_to_drop<T>(&self, future: T) {
+        self.process.enter(async move { drop(future) }).await;
+    }
+}
+
+impl Course {
+    /// Notes a point. Which time it is.
+    fn comes_to(&mut self, Crossing { point, locks, .. }: &Crossing) -> At {
+        let times = self.seen.entry(point.clone()).or_insert(0);
+        *times += 1;
+        At { stage: self.stage, point: point.clone(), occurrence: *times, locks: *locks }
+    }
+
+    /// Goes on from a point.
+    fn passes(&mut self, point: Point) {
+        match (&point.side, &point.what) {
+            (Side::Before, What::Effect(name, class)) => {
+                self.inside = Some(Spot::Step(name.clone(), *class));
+            }
+            (Side::Before, What::Delivery(topic, _)) => {
+                self.inside = Some(Spot::Delivery(topic.clone()));
+            }
+            (_, What::Named(_)) => {}
+            _ => self.inside = None,
+        }
+        self.last = Some(point);
+    }
+}
+
+impl<'p, W> Play<'p, '_, W> {
+    pub(super) async fn start(&mut self, kind: Kind) -> Running {
+        self.processes += 1;
+        let (process, crossings) = self.site.process(&self.identities, kind);
+        let course = Course {
+            number: self.processes,
+            stage: Stage::Calling,
+            crossings,
+            waiting: Vec::new(),
+            seen: BTreeMap::new(),
+            last: None,
+            inside: None,
+        };
+        let number = self.processes;
+        Running { number, stage: Stage::Calling, process, second: None, course }
+    }
+
+    /// Notes that a call begins.
+    pub(super) fn calls(&mut self, running: &mut Running) {
+        (running.course.last, running.course.inside) = (None, None);
+        self.happens(Some(running.number), "calls");
+    }
+
+    /// One call in a process.
+    pub(super) fn calling(&self, running: &Running) -> Local<'p, Answer> {
+        let (check, world) = (self.check, self.world);
+        let runtime = running.runtime(0).clone();
+        Box::pin(async move {
+            let (called, seen) = observe_all(runtime.scope(check.call.call(world))).await;
+            (called, seen.refused)
+        })
+    }
+
+    /// Runs a future in its process, from point to point, to its end or to the trigger.
+    pub(super) async fn drive<T>(
+        &mut self,
+        running: &mut Running,
+        future: Pin<&mut (dyn Future<Output = T> + '_)>,
+    ) -> Drive<T> {
+        let Running { process, course, stage, .. } = running;
+        course.stage = *stage;
+        process.enter(self.drive_inside(course, future)).await
+    }
+
+    async fn drive_inside<T>(
+        &mut self,
+        course: &mut Course,
+        mut future: Pin<&mut (dyn Future<Output = T> + '_)>,
+    ) -> Drive<T> {
+        loop {
+            for _ in 0..if self.shuffle { TURNS } else { 0 } {
+                tokio::select! {
+                    biased;
+                    over = caught(future.as_mut()) => return self.ended(course, over).await,
+                    () = tokio::task::yield_now() => {}
+                }
+                while let Ok(crossing) = course.crossings.try_recv() {
+                    course.waiting.push(crossing);
+                }
+            }
+            let crossing = match course.waiting.len() {
+                0 => tokio::select! {
+                    biased;
+                    Some(crossing) = course.crossings.recv() => crossing,
+                    over = caught(future.as_mut()) => return self.ended(course, over).await,
+                    () = tokio::time::sleep(self.pace.call_max) => return Drive::Hangs,
+                },
+                several => course.waiting.swap_remove(self.random.below(several)),
+            };
+            let at = course.comes_to(&crossing);
+            self.sample(course, Some(&crossing.point)).await;
+            let triggered = self.triggers(&at, course);
+            if course.number == 1 {
+                self.played.visited.push(at);
+            }
+            if triggered {
+                self.trigger = None;
+                course.passes(crossing.point.clone());
+                return Drive::At(crossing);
+            }
+            course.passes(crossing.point);
+            // A task that is gone goes nowhere.
+            let _ = crossing.go.send(Go::On);
+        }
+    }
+
+    /// Whether the process is to be stopped here.
+    fn triggers(&self, at: &At, course: &Course) -> bool {
+        match &self.trigger {
+            Some(Trigger::At(wanted)) => at == wanted,
+            Some(Trigger::Nth(nth)) => {
+                course.number > 1 && course.seen.values().sum::<usize>() > *nth
+            }
+            None => false,
+        }
+    }
+
+    async fn ended<T>(&mut self, course: &mut Course, over: std::thread::Result<T>) -> Drive<T> {
+        self.sample(course, None).await;
+        match over {
+            Ok(over) => Drive::Over(over),
+            Err(panic) => Drive::Panicked(panic),
+        }
+    }
+
+    /// Counts the effects, and notes the point that a process came to.
+    async fn sample(&mut self, course: &Course, now: Option<&Point>) {
+        let mut rose = Vec::new();
+        for (effect, declared) in self.check.effects.iter().enumerate() {
+            let count = self.site.outside(declared.count.count(self.world)).await;
+            let before = std::mem::replace(&mut self.played.counts[effect], count);
+            for _ in before..count {
+                let spot = spot(course.inside.as_ref(), course.last.as_ref(), now);
+                self.played.rises.push(Rise { effect, spot });
+            }
+            if count != before {
+                rose.push((effect, count));
+            }
+        }
+        if now.is_some() || !rose.is_empty() {
+            let at = self.site.clock().elapsed();
+            let text = now.map_or_else(|| "goes on".to_owned(), ToString::to_string);
+            self.played.events.push(Event { at, process: Some(course.number), text, rose });
+        }
+    }
+
+    /// Lets bodies end whose caller is gone.
+    pub(super) async fn attempts_end(&mut self, running: &mut Running) {
+        let runtime = running.runtime(0).clone();
+        let ending = async move { runtime.attempts().none_left().await };
+        let driven = self.drive(running, pin!(ending)).await;
+        self.stopped(running, driven);
+    }
+
+    /// Lets tasks end that nobody waits for.
+    pub(super) async fn idle(&mut self, running: &mut Running) {
+        let driven = self.drive(running, pin!(tokio_sleep(self.pace.idle))).await;
+        self.stopped(running, driven);
+    }
+
+    /// Notes that something happened.
+    pub(super) fn happens(&mut self, process: Option<usize>, text: &str) {
+        let at = self.site.clock().elapsed();
+        self.played.events.push(Event { at, process, text: text.to_owned(), rose: Vec::new() });
+    }
+
+    /// Notes how a call ended.
+    pub(super) fn over(&mut self, running: &Running, driven: Drive<Answer>) {
+        if let Drive::Over((called, kind)) = driven {
+            let _ = self.answer(running.number, called, kind, false);
+        } else {
+            self.stopped(running, driven.map(drop));
+        }
+    }
+
+    /// Notes why a future came to no end, if it came to none.
+    pub(super) fn stopped(&mut self, running: &Running, driven: Drive<()>) {
+        match driven {
+            Drive::Over(()) | Drive::At(_) => {}
+            Drive::Hangs => self.ends(End::Hangs),
+            Drive::Panicked(panic) => {
+                let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let text = text.unwrap_or_else(|| "with something that is no text".to_owned());
+                self.happens(Some(running.number), &format!("panics: {text}"));
+                if text != MADE_TO_PANIC {
+                    self.ends(End::Panicked(text));
+                }
+            }
+        }
+    }
+}
+
+/// Polls a future, and takes its panic, if there is one.
+async fn caught<T>(mut future: Pin<&mut (dyn Future<Output = T> + '_)>) -> std::thread::Result<T> {
+    // It is not polled again after a panic, so what it leaves broken is never seen.
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
