@@ -165,16 +165,20 @@ fn every_chapter_is_in_the_summary() {
     holds(missing.map(|file| file.violation(0, "list it in docs/src/SUMMARY.md")));
 }
 
+/// Names of tests: of functions, and of lines of a macro that makes them.
+fn tests(files: &[File]) -> HashSet<&str> {
+    let lines = files.iter().filter(|file| file.is_rust()).flat_map(|file| file.text().lines());
+    lines
+        .filter(|line| line.contains("fn ") || line.trim_end().ends_with(';'))
+        .flat_map(|line| line.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()))
+        .collect()
+}
+
 #[test]
 fn the_tests_of_every_case_are_there() {
     let files = files();
     let page = find(&files, "tests/README.md");
-    // A test of its own name, or a line of a macro that makes one.
-    let lines = files.iter().filter(|file| file.is_rust()).flat_map(|file| file.text().lines());
-    let names: HashSet<&str> = lines
-        .filter(|line| line.contains("fn ") || line.trim_end().ends_with(';'))
-        .flat_map(|line| line.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()))
-        .collect();
+    let names = tests(&files);
     let is_there = |name: &str| match name.strip_prefix("ui/") {
         Some(_) => files.iter().any(|file| file.path == format!("tests/{name}")),
         None => names.contains(name),
@@ -191,5 +195,29 @@ fn the_tests_of_every_case_are_there() {
             .map(|name| page.violation(number, format!("there is no test `{name}`; name one")))
             .collect();
         missing
+    }));
+}
+
+#[test]
+fn the_tests_of_every_promise_are_there() {
+    let files = files();
+    let page = find(&files, "docs/evidence.md");
+    let names = tests(&files);
+    // A name of several words is a test's.
+    let is_test = |word: &&str| {
+        word.matches('_').count() > 2
+            && word.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    let named: Vec<_> = page
+        .text()
+        .lines()
+        .zip(1..)
+        .flat_map(|(line, number)| line.split('`').skip(1).step_by(2).map(move |it| (it, number)))
+        .filter(|(word, _)| is_test(word))
+        .collect();
+    assert!(named.len() > 10, "{} tests", named.len());
+    let missing = named.into_iter().filter(|(name, _)| !names.contains(name));
+    holds(missing.map(|(name, number)| {
+        page.violation(number, format!("there is no test `{name}`; name one"))
     }));
 }
