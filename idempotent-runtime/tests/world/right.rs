@@ -1,5 +1,6 @@
 //! Handlers that hold, each with the effects that its class promises.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use idempotent_runtime::outbox::{self, Delivery, SinkExt};
@@ -365,4 +366,90 @@ impl outbox::Sink for Mailbox {
         self.take(delivery.id());
         Ok(())
     }
+}
+
+#[idempotent(key = "right:map:{order}")]
+async fn returns_a_map(
+    order: u64,
+    #[context] shop: Shop,
+) -> Result<(HashMap<u64, u64>, HashSet<u64>), ShopError> {
+    shop.bank.charge(&provider_key("charge")).await?;
+    Ok(((0..20).map(|it| (it, order)).collect(), (0..20).collect()))
+}
+
+/// Maps and sets come in another order each time that they are made.
+#[tokio::test]
+async fn an_answer_without_an_order() {
+    testing::world(async || Shop::new())
+        .call(async |shop| returns_a_map(1, shop.clone()).await)
+        .once("charge", async |shop| shop.bank.charges())
+        .run()
+        .await;
+}
+
+#[idempotent(key = "right:unwraps:{order}")]
+async fn unwraps_what_it_spawned(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    let execution = Execution::current();
+    let charging = tokio::spawn(execution.scope(async move {
+        let charge = step("charge").provider_window(WINDOW);
+        charge.run(async |effect| shop.bank.charge(&effect.provider_key()).await).await
+    }));
+    charging.await.unwrap()
+}
+
+/// The panic that the world makes comes wrapped in another one.
+#[tokio::test]
+async fn a_task_whose_panic_goes_on() {
+    testing::world(async || Shop::new())
+        .call(async |shop| unwraps_what_it_spawned(1, shop.clone()).await)
+        .once("charge", async |shop| shop.bank.charges())
+        .run()
+        .await;
+}
+
+/// Says from a task of its own that it is gone.
+struct Leaves(Shop);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        let shop = self.0.clone();
+        drop(tokio::spawn(async move { shop.mail.happen().await }));
+    }
+}
+
+#[idempotent(key = "right:leaves:{order}", on_drop = abandon)]
+async fn spawns_at_its_end(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    let _leaves = Leaves(shop.clone());
+    shop.bank.charge(&provider_key("charge")).await
+}
+
+#[tokio::test]
+async fn a_destructor_that_spawns() {
+    testing::world(async || Shop::new())
+        .call(async |shop| spawns_at_its_end(1, shop.clone()).await)
+        .once("charge", async |shop| shop.bank.charges())
+        .run()
+        .await;
+}
+
+#[idempotent(key = "right:mixed:{order}")]
+async fn texts_while_it_charges(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    let (charge, text) = tokio::join!(
+        step("charge")
+            .provider_window(WINDOW)
+            .run(async |effect| shop.bank.charge(&effect.provider_key()).await),
+        step("text").at_most_once().run(async |_| shop.mail.happen().await),
+    );
+    Ok(charge? + text?)
+}
+
+/// A person is asked about the text, and about nothing else.
+#[tokio::test]
+async fn an_at_most_once_step_beside_another_one() {
+    testing::world(async || Shop::new())
+        .call(async |shop| texts_while_it_charges(1, shop.clone()).await)
+        .once("charge", async |shop| shop.bank.charges())
+        .at_most_once("text", async |shop| shop.mail.count())
+        .run()
+        .await;
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use idempotent_runtime::testing::world::Cause;
 use idempotent_runtime::testing::world::Failed;
-use idempotent_runtime::{OperationKey, idempotent, outbox, provider_key, step, testing};
+use idempotent_runtime::{Error, OperationKey, idempotent, outbox, provider_key, step, testing};
 
 use crate::fakes::{Shop, ShopError};
 
@@ -343,4 +343,117 @@ async fn the_same_seed_gives_the_same_report() {
     }
     assert_eq!(reports[0], reports[1]);
     assert_ne!(reports[0], reports[2]);
+}
+
+/// A consumer that drops the duplicate of what another process is about to do. That one dies.
+#[tokio::test]
+async fn a_refusal_that_is_taken_for_an_answer() {
+    let failed = failed!(
+        async |shop: &Shop| match charges(1, shop.clone()).await {
+            Ok(_) | Err(ShopError::Idempotent(Error::InFlight { .. })) => Ok(()),
+            Err(error) => Err(error),
+        },
+        async |shop| shop.bank.charges()
+    );
+    let words = ["`charges` is Running at the end", "took a refusal for an answer", "`InFlight`"];
+    is(&failed, &[Cause::Blocked], &words);
+}
+
+#[idempotent(key = "wrong:both_most:{order}")]
+async fn has_two_steps_at_most_once(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    let charge = step("charge").at_most_once().run(async |_| shop.charge.happen().await).await?;
+    step("text").at_most_once().run(async |_| shop.mail.happen().await).await?;
+    Ok(charge)
+}
+
+/// That a text may be missing does not allow that the charge is.
+#[tokio::test]
+async fn one_at_most_once_step_does_not_excuse_another() {
+    let failed = testing::world(async || Shop::new())
+        .call(async |shop| has_two_steps_at_most_once(1, shop.clone()).await)
+        .once("charge", async |shop| shop.charge.count())
+        .at_most_once("text", async |shop| shop.mail.count())
+        .check()
+        .await
+        .unwrap_err();
+    assert!(failed.causes().any(|it| it == Cause::NeedsReview), "{failed}");
+    assert!(failed.causes().all(|it| it != Cause::StepRepeats), "{failed}");
+}
+
+#[idempotent(key = "wrong:waits:{order}")]
+async fn waits_for_what_never_comes(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    std::future::pending::<()>().await;
+    shop.mail.happen().await
+}
+
+/// A text that may be missing does not excuse it either.
+#[tokio::test]
+async fn a_body_without_an_end() {
+    let failed = testing::world(async || Shop::new())
+        .call(async |shop| waits_for_what_never_comes(1, shop.clone()).await)
+        .at_most_once("text", async |shop| shop.mail.count())
+        .check()
+        .await
+        .unwrap_err();
+    is(&failed, &[Cause::Hangs], &["does not end within its `max_runtime`"]);
+}
+
+#[idempotent(key = "wrong:renamed:{order}")]
+async fn names_its_step_after_the_time(
+    order: u64,
+    #[context] shop: Shop,
+) -> Result<u64, ShopError> {
+    let second = testing::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let charge = step("charge").part(&second).provider_window(Duration::from_hours(23));
+    charge.run(async |effect| shop.bank.charge(&effect.provider_key()).await).await
+}
+
+#[tokio::test]
+async fn a_step_whose_name_changes() {
+    let failed = failed!(
+        async |shop: &Shop| names_its_step_after_the_time(1, shop.clone()).await,
+        async |shop| { shop.bank.charges() }
+    );
+    let words = ["step `charge (1798761595)` was step `charge (1798761625)`"];
+    is(&failed, &[Cause::StepNameChanges], &words);
+}
+
+#[idempotent(key = "wrong:skips:{order}")]
+async fn skips_what_another_began(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    for item in 0..3_u64 {
+        // It was begun: by somebody who died.
+        if item == 1 && shop.charge.happen().await? > 1 {
+            continue;
+        }
+        let parcel = step("ship").part(&item).provider_window(Duration::from_hours(23));
+        parcel.run(async |effect| shop.parcel_once(&effect.provider_key()).await).await?;
+    }
+    Ok(order)
+}
+
+#[tokio::test]
+async fn two_of_three() {
+    let failed = testing::world(async || Shop::new())
+        .call(async |shop| skips_what_another_began(1, shop.clone()).await)
+        .times("parcel", 3, async |shop| shop.parcels())
+        .check()
+        .await
+        .unwrap_err();
+    let words =
+        ["`parcel` happened twice, and is expected exactly 3 times", "is missing on the way"];
+    is(&failed, &[Cause::OutsideSteps], &words);
+}
+
+/// What is tried again and again is one line.
+#[tokio::test]
+async fn a_report_while_the_store_is_away() {
+    let failed = failed!(
+        async |shop: &Shop| match charges(1, shop.clone()).await {
+            Err(ShopError::Idempotent(Error::Store { .. })) => shop.bank.charge("direct").await,
+            answered => answered,
+        },
+        async |shop| shop.bank.charges()
+    );
+    let words = ["before the outcome of `charges` is stored, and 299 times more until 30.000 s"];
+    is(&failed, &[Cause::Blocked], &words);
 }

@@ -1,9 +1,13 @@
 //! What is wrong, and what to write instead.
 
+mod advice;
+
 use super::Check;
-use super::play::{End, Played, Spot};
-use super::point::Class;
+use super::play::{End, Played, Rise, Spot};
+use super::point::Name;
 use crate::error::ErrorKind;
+use crate::protocol::REASON_CRASHES;
+use advice::{lost, overrun, renamed, repeated};
 
 /// Why a handler does not hold what its test expects of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +31,8 @@ pub enum Cause {
     OutsideSteps,
     /// A step of a class that may repeat does.
     StepRepeats,
+    /// A step has another name on the next try, so that its record is not found.
+    StepNameChanges,
     /// The provider did not recognise a request that it had seen before.
     KeyNotHonoured,
     /// What a step writes is not in its transaction.
@@ -80,6 +86,15 @@ impl Expected {
         }
     }
 
+    /// Whether that many are too few.
+    fn is_more_than(self, count: u64) -> bool {
+        match self {
+            Self::Exactly(times) => count < times,
+            Self::AtMostOnce => false,
+            Self::AtLeastOnce => count == 0,
+        }
+    }
+
     fn words(self) -> String {
         match self {
             Self::Exactly(1) => "exactly once".to_owned(),
@@ -92,7 +107,10 @@ impl Expected {
 
 /// What is wrong with a run in which nothing went wrong.
 pub(super) fn of_the_usual<W>(check: &Check<'_, W>, played: &Played) -> Vec<Found> {
-    let mut found = ends(check, played);
+    if played.overran {
+        return vec![overrun()];
+    }
+    let mut found = ends(check, played, played);
     if found.is_empty() && played.keys.is_empty() {
         found.push(Found {
             cause: Cause::NoHandler,
@@ -139,14 +157,17 @@ pub(super) fn of_a_fault<W>(check: &Check<'_, W>, usual: &Played, played: &Playe
         // All else follows from it.
         return keys;
     }
-    let mut found = ends(check, played);
+    let mut found = ends(check, usual, played);
     if found.iter().any(|it| it.cause != Cause::NeedsReview) {
         return found;
     }
-    let unfinished = played.ends.iter().any(|end| matches!(end, End::Review { .. }));
+    let unfinished = played.ends.iter().any(|end| match end {
+        End::Review { open, .. } => may_review(check, usual, open),
+        _ => false,
+    });
     for (effect, declared) in check.effects.iter().enumerate() {
         let count = played.counts[effect];
-        if declared.expected.allows(count, unfinished && may_need_review(check)) {
+        if declared.expected.allows(count, unfinished) {
             continue;
         }
         let headline = format!(
@@ -159,14 +180,18 @@ pub(super) fn of_a_fault<W>(check: &Check<'_, W>, usual: &Played, played: &Playe
         let rise = usual.rises.iter().chain(&played.rises).find(|it| it.effect == effect);
         let spot = rise.map_or(Spot::Body, |it| it.spot.clone());
         let name = &declared.name;
-        let (cause, advice) = if count == 0 { lost(&spot, name) } else { repeated(&spot, name) };
+        let (cause, advice) = match other_step(usual, played, effect) {
+            _ if declared.expected.is_more_than(count) => lost(&spot, name),
+            Some((before, after)) => (Cause::StepNameChanges, renamed(before, after)),
+            None => repeated(&spot, name),
+        };
         found.push(Found { cause, effect: Some(effect), headline, advice });
     }
     if played.answers.len() > 1 {
         found.push(Found {
             cause: Cause::AnswersDiffer,
             effect: None,
-            headline: format!("callers got different answers: {}", played.answers.join(" and ")),
+            headline: format!("callers got different answers: {}", played.answers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")),
             advice: "what the handler returns must follow from its arguments and from the values of its steps: put \
                      what is new on every run (an id, a time, a random number) into a step, whose value is kept"
                 .to_owned(),
@@ -178,6 +203,36 @@ pub(super) fn of_a_fault<W>(check: &Check<'_, W>, usual: &Played, played: &Playe
 /// Whether a test allows that a person is asked.
 fn may_need_review<W>(check: &Check<'_, W>) -> bool {
     check.effects.iter().any(|it| it.expected == Expected::AtMostOnce)
+}
+
+/// Whether a test allows that a person is asked about these steps, which were started and have no record: not where the
+/// effect of one is declared, and not as one that may be missing.
+fn may_review<W>(check: &Check<'_, W>, usual: &Played, open: &[Name]) -> bool {
+    let happens_in = |step: &Name, at_most_once: bool| {
+        usual.rises.iter().any(|Rise { effect, spot }| {
+            matches!(spot, Spot::Step(name, _) if name == step)
+                && (check.effects[*effect].expected == Expected::AtMostOnce) == at_most_once
+        })
+    };
+    let allowed = |step: &Name| happens_in(step, true) || !happens_in(step, false);
+    may_need_review(check) && !open.is_empty() && open.iter().all(allowed)
+}
+
+/// A step in which an effect happens usually, and one of another name in which it happened this time.
+fn other_step<'p>(
+    usual: &'p Played,
+    played: &'p Played,
+    effect: usize,
+) -> Option<(&'p Name, &'p Name)> {
+    let steps = |played: &'p Played| {
+        played.rises.iter().filter(move |it| it.effect == effect).filter_map(|it| match &it.spot {
+            Spot::Step(name, _) => Some(name),
+            _ => None,
+        })
+    };
+    let known: Vec<&Name> = steps(usual).collect();
+    let other = steps(played).find(|it| !known.contains(it))?;
+    Some((*known.first()?, other))
 }
 
 /// Whether one call made more keys than in the usual run.
@@ -202,7 +257,7 @@ fn keys(usual: &Played, played: &Played) -> Vec<Found> {
     .collect()
 }
 
-fn ends<W>(check: &Check<'_, W>, played: &Played) -> Vec<Found> {
+fn ends<W>(check: &Check<'_, W>, usual: &Played, played: &Played) -> Vec<Found> {
     let found = |cause, headline: String, advice: &str| Found {
         cause,
         effect: None,
@@ -210,17 +265,20 @@ fn ends<W>(check: &Check<'_, W>, played: &Played) -> Vec<Found> {
         advice: advice.to_owned(),
     };
     let explained = |end: &End| match end {
-        End::Review { .. } if may_need_review(check) => None,
-        End::Review { handler, reason } => Some(found(
+        End::Review { reason, .. } if played.overran && reason == REASON_CRASHES => Some(overrun()),
+        End::Refused { kind: Some(ErrorKind::MaxRuntime), .. } => Some(overrun()),
+        End::Review { open, .. } if may_review(check, usual, open) => None,
+        End::Review { handler, reason, .. } => Some(found(
             Cause::NeedsReview,
             format!("`{handler}` waits for a person: {reason}"),
-            "give the step a `.provider_window(..)` where the provider honours keys, or `.reconcile(..)` that asks \
+            "give the step a `.provider_window(..)` where the provider honours keys, as long as it remembers them; or `.reconcile(..)` that asks \
              what happened; where a person is to decide, declare the effect with `.at_most_once(..)`",
         )),
         End::Blocked { handler, state } => Some(found(
             Cause::Blocked,
             format!("`{handler}` is {state:?} at the end, and nobody goes on with it"),
-            "let the call be made again until it is answered",
+            "a caller took a refusal for an answer: hand our errors on (`InFlight`, `Store`, `Unrecorded`), and have the \
+             call made again until the handler itself has answered",
         )),
         End::Refused { error, kind: Some(ErrorKind::PayloadMismatch) } => Some(found(
             Cause::PayloadChanges,
@@ -271,108 +329,6 @@ fn ends<W>(check: &Check<'_, W>, played: &Played) -> Vec<Found> {
         all.retain(|it| !matches!(it.cause, Cause::Blocked | Cause::Undelivered));
     }
     all
-}
-
-/// Why an effect happened too often, and what to do about it.
-fn repeated(spot: &Spot, effect: &str) -> (Cause, String) {
-    match spot {
-        Spot::BeforeHandler => (
-            Cause::BeforeHandler,
-            "it happens before the handler is asked, so on every call. Move it into the handler's body".to_owned(),
-        ),
-        Spot::BehindBody => (Cause::BehindBody, behind()),
-        Spot::Body => (
-            Cause::OutsideSteps,
-            format!(
-                "it happens in the body, outside of any step, so a crash before the outcome is stored repeats it. Send \
-                 `provider_key(\"{effect}\")` to a provider that honours keys, or put it into a step of the class that \
-                 you need: `step(\"{effect}\").provider_window(..)`, `.transaction(..)`, `.at_most_once()`; or send it as \
-                 a message, with `outbox::send(..)`"
-            ),
-        ),
-        Spot::Commit => (
-            Cause::OutsideTransaction,
-            "it is committed with the handler's transaction, and happened again: write through the connection that \
-             the body is lent, and through no other"
-                .to_owned(),
-        ),
-        Spot::Step(step, Class::Plain) => (
-            Cause::StepRepeats,
-            format!(
-                "step {step} is a plain one: a crash between its effect and its record repeats it. Give it a \
-                 `.provider_window(..)` and send `effect.provider_key()` to a provider that honours keys; or run it in \
-                 `.transaction(..)`, or `.at_most_once()`; or, where a repetition is harmless, declare the effect with \
-                 `.at_least_once(..)`"
-            ),
-        ),
-        Spot::Step(step, Class::ProviderWindow) => (
-            Cause::KeyNotHonoured,
-            format!(
-                "step {step} was run again with the same provider key, and the provider took it for another request. \
-                 Send `effect.provider_key()`, and no key that is made on the way; and let the fake of the provider \
-                 remember keys, as `testing::provider::FakeProvider` does. A \
-                 second effect has a step of its own"
-            ),
-        ),
-        Spot::Step(step, Class::Transaction) => (
-            Cause::OutsideTransaction,
-            format!(
-                "step {step} runs in a transaction, and this is not in it: write through the connection that the \
-                 closure is lent"
-            ),
-        ),
-        Spot::Step(step, Class::AtMostOnce) => (
-            Cause::StepRepeats,
-            format!(
-                "step {step} runs at most once, and its effect happened more often: let its closure make one request, \
-                 without a client that tries again by itself; and let `.did_not_happen_when(..)` and `.reconcile(..)` say \
-                 `did not happen` only where that is sure"
-            ),
-        ),
-        Spot::Delivery(topic) => (
-            Cause::DeliveredAgain,
-            format!(
-                "a message of topic `{topic}` is delivered again where a relay dies before it has noted the delivery. Give \
-                 `delivery.id()` to a receiver that remembers ids; or let the sink deliver `.at_most_once()`; or, where a \
-                 repetition is harmless, declare the effect with `.at_least_once(..)`"
-            ),
-        ),
-    }
-}
-
-/// Why an effect did not happen, and what to do about it.
-fn lost(spot: &Spot, effect: &str) -> (Cause, String) {
-    match spot {
-        Spot::BehindBody => (Cause::BehindBody, behind()),
-        Spot::Step(step, Class::AtMostOnce) => (
-            Cause::StepUnknown,
-            format!(
-                "step {step} was started and has no record, so it is not run again, and a person decides. Give it \
-                 `.reconcile(..)` that asks what happened; or declare the effect with `.at_most_once(..)`"
-            ),
-        ),
-        Spot::Delivery(topic) => (
-            Cause::Undelivered,
-            format!(
-                "a message of topic `{topic}` whose delivery may have begun is not delivered again. Give its sink \
-                 `.reconcile(..)`, or declare the effect with `.at_most_once(..)`"
-            ),
-        ),
-        Spot::BeforeHandler | Spot::Body | Spot::Commit | Spot::Step(..) => (
-            Cause::OutsideSteps,
-            format!(
-                "`{effect}` did not happen on the way that was taken after the fault: look where the body decides \
-                 whether it does"
-            ),
-        ),
-    }
-}
-
-fn behind() -> String {
-    "it happens behind the end of the body: in the caller, or in a task that the body spawned and nobody waits for. A \
-     duplicate call repeats it, and a crash loses it. Put it into the body, as a step that is awaited; or send it as a \
-     message, with `outbox::send(..)`"
-        .to_owned()
 }
 
 fn times(count: u64) -> String {

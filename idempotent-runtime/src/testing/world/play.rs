@@ -3,6 +3,7 @@
 mod calls;
 mod faults;
 mod pace;
+mod reply;
 mod running;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +15,11 @@ use super::point::{Class, Name, Point, Side, What, Write};
 use super::process::Site;
 use super::scenario::{At, Fault, Random, Scenario, Stage};
 use crate::error::ErrorKind;
-use crate::protocol::State;
+use crate::protocol::{ExecutionId, State, StepState};
 use crate::store::{Execution, Store};
 use crate::testing::seed_randomness;
 use pace::Pace;
+use reply::Reply;
 use running::Running;
 
 /// What was seen of a scenario.
@@ -28,12 +30,14 @@ pub(super) struct Played {
     pub(super) counts: Vec<u64>,
     pub(super) rises: Vec<Rise>,
     /// What callers were answered with, each once.
-    pub(super) answers: Vec<String>,
+    pub(super) answers: Vec<Reply>,
     /// The points that the first process came to.
     pub(super) visited: Vec<At>,
     /// The executions that there are, by handler: their keys.
     pub(super) keys: BTreeMap<String, Vec<String>>,
     pub(super) ends: Vec<End>,
+    /// An attempt ran past its `max_runtime`.
+    pub(super) overran: bool,
 }
 
 /// A line of the timeline.
@@ -45,6 +49,8 @@ pub(super) struct Event {
     pub(super) text: String,
     /// Effects that happened since the event before: which, and how often by then.
     pub(super) rose: Vec<(usize, u64)>,
+    /// How often it happened again directly behind that, and when for the last time.
+    pub(super) again: Option<(usize, Duration)>,
 }
 
 /// An effect happened.
@@ -70,7 +76,12 @@ pub(super) enum Spot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// A person has to decide.
-    Review { handler: String, reason: String },
+    Review {
+        handler: String,
+        reason: String,
+        /// Steps that were started and have no record.
+        open: Vec<Name>,
+    },
     /// Nobody can go on with it.
     Blocked { handler: String, state: State },
     /// A call was refused again and again.
@@ -96,6 +107,8 @@ pub(super) struct Play<'p, 'f, W> {
     shuffle: bool,
     processes: usize,
     trigger: Option<Trigger>,
+    /// The world makes the body panic, or has just done so.
+    made_to_panic: bool,
 }
 
 /// Where a process is stopped.
@@ -131,6 +144,7 @@ pub(super) async fn play<W>(check: &Check<'_, W>, scenario: &Scenario) -> Played
         shuffle: false,
         processes: 0,
         trigger: None,
+        made_to_panic: false,
     };
     play.scenario(scenario).await;
     let played = play.played;
@@ -214,7 +228,8 @@ impl<W> Play<'_, '_, W> {
             let state = execution.record.state;
             if state == State::Review {
                 let reason = execution.record.reason.unwrap_or_default();
-                self.ends(End::Review { handler, reason });
+                let open = self.open_steps(execution.record.id).await;
+                self.ends(End::Review { handler, reason, open });
             } else if !state.is_finished() {
                 self.ends(End::Blocked { handler, state });
             }
@@ -228,6 +243,13 @@ impl<W> Play<'_, '_, W> {
                 }
             }
         }
+    }
+
+    /// Steps that were started and have no record.
+    async fn open_steps(&self, id: ExecutionId) -> Vec<Name> {
+        let journals = self.site.store().journals(&[id]).await.unwrap_or_default();
+        let steps = journals.into_iter().flatten();
+        steps.filter(|it| it.state == StepState::Started).map(|it| Name::from(&it.name)).collect()
     }
 
     fn namespaces(&self) -> BTreeSet<String> {

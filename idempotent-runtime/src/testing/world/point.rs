@@ -107,6 +107,16 @@ impl Point {
         )
     }
 
+    /// Whether no effect of the body goes on beyond it. Steps side by side write while another one's effect goes on.
+    pub(super) fn ends_effects(&self) -> bool {
+        match &self.what {
+            What::Body(_) | What::Found(_) => true,
+            What::Write(Write::Start(_) | Write::Record(_) | Write::RecordInside(_)) => false,
+            What::Write(_) => true,
+            What::Effect(..) | What::Delivery(..) | What::Named(_) => false,
+        }
+    }
+
     /// Whether it lies in a body's effect, which may panic there.
     pub(super) fn is_in_an_effect(&self) -> bool {
         matches!(self.what, What::Effect(..))

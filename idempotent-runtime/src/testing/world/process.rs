@@ -150,6 +150,13 @@ impl Process {
         site.runtime(&self.gate, self.tokio.handle())
     }
 
+    /// Drops a future where its destructors find a tokio runtime, and without running that.
+    pub(super) fn drop_inside<T>(&self, future: T) {
+        let handle = self.tokio.handle();
+        let _entered = handle.enter();
+        drop(future);
+    }
+
     /// From here on nothing of it reaches the store.
     pub(super) fn die(&self) {
         self.gate.die();

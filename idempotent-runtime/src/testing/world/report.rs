@@ -139,6 +139,10 @@ impl Failed {
             let name = self.effects.get(*effect).map_or("", String::as_str);
             write!(f, "   ← `{name}` has happened, {count} in all")?;
         }
+        if let Some((times, until)) = event.again {
+            let times = if times == 1 { "again".to_owned() } else { format!("{times} times more") };
+            write!(f, ", and {times} until {}", clock(until))?;
+        }
         writeln!(f)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::reply::Reply;
 use super::running::{Answer, Drive, Running};
 use super::{End, Play, Stage, records};
 use crate::error::ErrorKind;
@@ -115,23 +116,23 @@ impl<'p, W> Play<'p, '_, W> {
         kind: Option<ErrorKind>,
         finished: bool,
     ) -> bool {
-        let (text, answer) = match called {
-            Ok(Some(json)) => (format!("is answered Ok({json})"), Some(format!("Ok({json})"))),
-            Ok(None) => ("is answered with a value that JSON cannot hold".to_owned(), None),
-            // A terminal error is an answer as any other.
-            Err(error) if finished && kind.is_none() => {
-                (format!("is answered Err({error})"), Some(format!("Err({error})")))
+        self.played.overran |= kind == Some(ErrorKind::MaxRuntime);
+        let reply = match called {
+            Ok(Some(json)) => Reply::ok(&json),
+            Ok(None) => {
+                self.happens(Some(process), "is answered with a value that JSON cannot hold");
+                return false;
             }
+            // A terminal error is an answer as any other.
+            Err(error) if finished && kind.is_none() => Reply::err(&error),
             Err(error) => {
                 self.happens(Some(process), &format!("is refused: {error}"));
                 return true;
             }
         };
-        self.happens(Some(process), &text);
-        if let Some(answer) = answer
-            && !self.played.answers.contains(&answer)
-        {
-            self.played.answers.push(answer);
+        self.happens(Some(process), &format!("is answered {reply}"));
+        if !self.played.answers.iter().any(|it| it.is_same(&reply)) {
+            self.played.answers.push(reply);
         }
         false
     }

@@ -28,10 +28,11 @@ impl<W> Play<'_, '_, W> {
             Fault::Dies => {
                 self.happens(Some(first.number), "dies");
                 first.kill(go, call);
-                self.lapse().await;
                 if let Some(nth) = then {
+                    self.lapse().await;
                     self.dies_again(nth).await;
                 }
+                // A queue does not wait for the lease: who calls now is told that the operation is in flight.
                 let mut second = self.start(Kind::Usual).await;
                 self.until_answered(&mut second).await;
                 self.until_answered(&mut second).await;
@@ -64,6 +65,7 @@ impl<W> Play<'_, '_, W> {
                 self.let_wrong(&mut first, fault, go);
                 let over = self.drive(&mut first, call.as_mut()).await;
                 self.over(&first, over);
+                self.made_to_panic = false;
                 drop(call);
                 self.until_answered(&mut first).await;
                 self.until_answered(&mut first).await;
@@ -97,6 +99,7 @@ impl<W> Play<'_, '_, W> {
             Fault::Dies | Fault::Zombie | Fault::CallerLeaves => ("goes on", Go::On),
         };
         self.happens(Some(running.number), text);
+        self.made_to_panic = how == Go::Panic;
         running.let_go(go, how);
     }
 

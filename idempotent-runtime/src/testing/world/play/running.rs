@@ -64,7 +64,8 @@ struct Course {
     /// How often it came to each point.
     seen: BTreeMap<Point, usize>,
     last: Option<Point>,
-    inside: Option<Spot>,
+    /// The effects that have begun and not ended, in the order in which they began.
+    inside: Vec<Spot>,
 }
 
 impl Running {
@@ -92,7 +93,8 @@ impl Running {
         // From here on what is dropped can do nothing: as if it had never been polled again.
         self.process.die();
         drop(go);
-        drop(future);
+        // What spawns a task when it is dropped finds where to, and the task never runs.
+        self.process.drop_inside(future);
     }
 
     /// Drops a future in the process.
@@ -111,17 +113,22 @@ impl Course {
 
     /// Goes on from a point.
     fn passes(&mut self, point: Point) {
-        match (&point.side, &point.what) {
-            (Side::Before, What::Effect(name, class)) => {
-                self.inside = Some(Spot::Step(name.clone(), *class));
+        if let Some(spot) = inside(&point) {
+            self.inside.retain(|it| *it != spot);
+            if point.side == Side::Before {
+                self.inside.push(spot);
             }
-            (Side::Before, What::Delivery(topic, _)) => {
-                self.inside = Some(Spot::Delivery(topic.clone()));
-            }
-            (_, What::Named(_)) => {}
-            _ => self.inside = None,
+        } else if point.ends_effects() {
+            self.inside.clear();
         }
         self.last = Some(point);
+    }
+
+    /// Where something happened that is seen at a point, or at the end.
+    fn spot(&self, now: Option<&Point>) -> Spot {
+        // Of steps side by side it is the one that has just ended, else the one that began last.
+        let ended = now.and_then(inside).filter(|it| self.inside.contains(it));
+        spot(ended.as_ref().or(self.inside.last()), self.last.as_ref(), now)
     }
 }
 
@@ -136,7 +143,7 @@ impl<'p, W> Play<'p, '_, W> {
             waiting: Vec::new(),
             seen: BTreeMap::new(),
             last: None,
-            inside: None,
+            inside: Vec::new(),
         };
         let number = self.processes;
         Running { number, stage: Stage::Calling, process, second: None, course }
@@ -144,7 +151,8 @@ impl<'p, W> Play<'p, '_, W> {
 
     /// Notes that a call begins.
     pub(super) fn calls(&mut self, running: &mut Running) {
-        (running.course.last, running.course.inside) = (None, None);
+        running.course.last = None;
+        running.course.inside.clear();
         self.happens(Some(running.number), "calls");
     }
 
@@ -237,17 +245,15 @@ impl<'p, W> Play<'p, '_, W> {
             let count = self.site.outside(declared.count.count(self.world)).await;
             let before = std::mem::replace(&mut self.played.counts[effect], count);
             for _ in before..count {
-                let spot = spot(course.inside.as_ref(), course.last.as_ref(), now);
-                self.played.rises.push(Rise { effect, spot });
+                self.played.rises.push(Rise { effect, spot: course.spot(now) });
             }
             if count != before {
                 rose.push((effect, count));
             }
         }
         if now.is_some() || !rose.is_empty() {
-            let at = self.site.clock().elapsed();
             let text = now.map_or_else(|| "goes on".to_owned(), ToString::to_string);
-            self.played.events.push(Event { at, process: Some(course.number), text, rose });
+            self.notes(Some(course.number), text, rose);
         }
     }
 
@@ -267,8 +273,19 @@ impl<'p, W> Play<'p, '_, W> {
 
     /// Notes that something happened.
     pub(super) fn happens(&mut self, process: Option<usize>, text: &str) {
+        self.notes(process, text.to_owned(), Vec::new());
+    }
+
+    fn notes(&mut self, process: Option<usize>, text: String, rose: Vec<(usize, u64)>) {
         let at = self.site.clock().elapsed();
-        self.played.events.push(Event { at, process, text: text.to_owned(), rose: Vec::new() });
+        match self.played.events.last_mut() {
+            // It tries the same again and again.
+            Some(last) if rose.is_empty() && last.process == process && last.text == text => {
+                last.again.get_or_insert((0, at)).0 += 1;
+                last.again = last.again.map(|(times, _)| (times, at));
+            }
+            _ => self.played.events.push(Event { at, process, text, rose, again: None }),
+        }
     }
 
     /// Notes how a call ended.
@@ -290,11 +307,21 @@ impl<'p, W> Play<'p, '_, W> {
                 let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
                 let text = text.unwrap_or_else(|| "with something that is no text".to_owned());
                 self.happens(Some(running.number), &format!("panics: {text}"));
-                if text != MADE_TO_PANIC {
+                // The panic may come wrapped: of a task that the body spawned and unwrapped.
+                if text != MADE_TO_PANIC && !self.made_to_panic {
                     self.ends(End::Panicked(text));
                 }
             }
         }
+    }
+}
+
+/// The effect that a point begins or ends.
+fn inside(point: &Point) -> Option<Spot> {
+    match &point.what {
+        What::Effect(name, class) => Some(Spot::Step(name.clone(), *class)),
+        What::Delivery(topic, _) => Some(Spot::Delivery(topic.clone())),
+        What::Write(_) | What::Named(_) | What::Body(_) | What::Found(_) => None,
     }
 }
 
