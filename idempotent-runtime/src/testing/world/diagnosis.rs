@@ -161,10 +161,10 @@ pub(super) fn of_a_fault<W>(check: &Check<'_, W>, usual: &Played, played: &Playe
     if found.iter().any(|it| it.cause != Cause::NeedsReview) {
         return found;
     }
-    let unfinished = played.ends.iter().any(|end| match end {
-        End::Review { open, .. } => may_review(check, usual, open),
-        _ => false,
-    });
+    let unfinished = played
+        .ends
+        .iter()
+        .any(|end| matches!(end, End::Review { open, .. } if may_review(check, usual, open)));
     for (effect, declared) in check.effects.iter().enumerate() {
         let count = played.counts[effect];
         if declared.expected.allows(count, unfinished) {
@@ -225,9 +225,14 @@ fn other_step<'p>(
     effect: usize,
 ) -> Option<(&'p Name, &'p Name)> {
     let steps = |played: &'p Played| {
-        played.rises.iter().filter(move |it| it.effect == effect).filter_map(|it| match &it.spot {
-            Spot::Step(name, _) => Some(name),
-            _ => None,
+        played.rises.iter().filter_map(move |it| match &it.spot {
+            Spot::Step(name, _) if it.effect == effect => Some(name),
+            Spot::Step(..)
+            | Spot::BeforeHandler
+            | Spot::Body
+            | Spot::Commit
+            | Spot::BehindBody
+            | Spot::Delivery(_) => None,
         })
     };
     let known: Vec<&Name> = steps(usual).collect();
