@@ -4,7 +4,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use idempotent_runtime::testing::world::Cause;
 use idempotent_runtime::testing::world::Failed;
-use idempotent_runtime::{Error, OperationKey, idempotent, outbox, provider_key, step, testing};
+use idempotent_runtime::{
+    Error, Execution, OperationKey, idempotent, outbox, provider_key, step, testing,
+};
 
 use crate::fakes::{Shop, ShopError};
 
@@ -442,6 +444,35 @@ async fn two_of_three() {
     let words =
         ["`parcel` happened twice, and is expected exactly 3 times", "is missing on the way"];
     is(&failed, &[Cause::OutsideSteps], &words);
+}
+
+#[idempotent(key = "wrong:left:{order}")]
+async fn leaves_its_step_to_a_task(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    let execution = Execution::current();
+    drop(tokio::spawn(execution.scope(async move {
+        let charge = step("charge").provider_window(Duration::from_hours(23));
+        charge.run(async |effect| shop.bank.charge(&effect.provider_key()).await).await
+    })));
+    Ok(order)
+}
+
+/// The body is answered for though its step failed.
+#[tokio::test]
+async fn a_step_in_a_task_that_nobody_awaits() {
+    let failed = failed!(
+        async |shop: &Shop| leaves_its_step_to_a_task(1, shop.clone()).await,
+        async |shop| { shop.bank.charges() }
+    );
+    is(&failed, &[Cause::OutsideSteps], &["without a task that it spawned"]);
+}
+
+#[tokio::test]
+async fn a_message_without_a_relay() {
+    let failed =
+        failed!(async |shop: &Shop| sends_a_receipt(1, shop.clone()).await, async |shop| {
+            shop.mailbox.all()
+        });
+    is(&failed, &[Cause::WrongCount], &["`.relay(..)` gives it a sink"]);
 }
 
 /// What is tried again and again is one line.

@@ -7,7 +7,7 @@ use super::play::{End, Played, Rise, Spot};
 use super::point::Name;
 use crate::error::ErrorKind;
 use crate::protocol::REASON_CRASHES;
-use advice::{lost, overrun, renamed, repeated};
+use advice::{lost, miscounted, overrun, renamed, repeated};
 
 /// Why a handler does not hold what its test expects of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,10 +140,7 @@ pub(super) fn of_the_usual<W>(check: &Check<'_, W>, played: &Played) -> Vec<Foun
                     times(count),
                     declared.expected.words()
                 ),
-                advice: "look whether the counting closure counts this effect and no other, and whether the world is \
-                         made anew for each scenario (a database that outlives it keeps its rows); an effect that \
-                         happens n times is declared with `.times(name, n, ..)`"
-                    .to_owned(),
+                advice: miscounted(count),
             });
         }
     }

@@ -93,7 +93,8 @@ pub(super) fn lost(spot: &Spot, effect: &str) -> (Cause, String) {
             Cause::OutsideSteps,
             format!(
                 "`{effect}` is missing on the way that was taken after the fault: look where the body decides \
-                 whether it does"
+                 whether it does, and whether it goes on where it must not: over an error that it swallows, or without \
+                 a task that it spawned"
             ),
         ),
     }
@@ -104,6 +105,16 @@ fn behind() -> String {
      duplicate call repeats it, and a crash loses it. Put it into the body, as a step that is awaited; or send it as a \
      message, with `outbox::send(..)`"
         .to_owned()
+}
+
+/// An effect that does not happen as often as expected though nothing went wrong.
+pub(super) fn miscounted(count: u64) -> String {
+    let advice = "look whether the counting closure counts this effect and no other, and whether the world is made anew \
+                  for each scenario (a database that outlives it keeps its rows); an effect that happens n times is \
+                  declared with `.times(name, n, ..)`";
+    let unseen = "; a message is delivered where `.relay(..)` gives it a sink; a handler that is called in a task of its \
+                  own finds the world's runtime with `testing::runtime().scope(..)`";
+    format!("{advice}{}", if count == 0 { unseen } else { "" })
 }
 
 /// A step with a name that changes.
