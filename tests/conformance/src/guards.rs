@@ -6,6 +6,7 @@
 
 mod fact;
 mod facts;
+mod fragment;
 mod places;
 mod predicate;
 mod run;
@@ -14,7 +15,13 @@ mod token;
 mod trial;
 
 #[cfg(feature = "postgres")]
+mod journal;
+#[cfg(feature = "postgres")]
 pub mod locks;
+#[cfg(feature = "postgres")]
+mod messages;
+#[cfg(feature = "postgres")]
+mod purges;
 
 pub use fact::Fact;
 pub(crate) use facts::facts;

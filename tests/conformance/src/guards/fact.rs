@@ -18,6 +18,8 @@ type Run<P> = dyn Fn(Arc<Mutated<P>>) -> Pin<Box<dyn Future<Output = ()> + Send>
 /// A property of the suite, or a fact about one database's locks.
 pub struct Fact<P> {
     pub(super) name: &'static str,
+    /// Whether every store is held to it.
+    pub(super) of_suite: bool,
     run: Box<Run<P>>,
 }
 
@@ -33,7 +35,7 @@ impl<P: Guarded> Fact<P> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Self { name, run: Box::new(move |place| Box::pin(run(place))) }
+        Self { name, of_suite: false, run: Box::new(move |place| Box::pin(run(place))) }
     }
 
     /// Why it does not hold of a place, if it does not.
@@ -62,6 +64,7 @@ impl<P: Guarded> Fact<P> {
 pub(super) fn facts<P: Guarded>() -> Vec<Fact<P>> {
     let suite = PROPERTIES.iter().map(|property| Fact {
         name: property.name(),
+        of_suite: true,
         run: Box::new(move |place| Box::pin(property.check(place))),
     });
     suite.chain(P::facts()).collect()

@@ -13,23 +13,23 @@ use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use super::{Fact, Mutated};
+use super::{Fact, Mutated, journal, messages, purges};
 use crate::postgres::PostgresFactory;
 use crate::sql::{Sql, claim, claimed, completion, granted, id, step_record};
 
-type Place = Arc<Mutated<PostgresFactory>>;
+pub(super) type Place = Arc<Mutated<PostgresFactory>>;
 
 /// Longer than the lease, the runtime and the retention of [`claim`].
-const LATER: Duration = Duration::from_secs(70_000);
+pub(super) const LATER: Duration = Duration::from_secs(70_000);
 const LEASE_MS: u64 = 600_000;
 /// All rows.
-const EXECUTIONS: &str = "SELECT 1 FROM idempotent_execution FOR UPDATE";
-const MESSAGES: &str = "SELECT 1 FROM idempotent_outbox FOR UPDATE";
+pub(super) const EXECUTIONS: &str = "SELECT 1 FROM idempotent_execution FOR UPDATE";
+pub(super) const MESSAGES: &str = "SELECT 1 FROM idempotent_outbox FOR UPDATE";
 
 /// All of them.
 #[must_use]
 pub fn facts() -> Vec<Fact<PostgresFactory>> {
-    vec![
+    let mut facts = vec![
         Fact::new("claim_that_waits_for_an_insert_finds_it", claim_finds),
         Fact::new("reap_passes_over_a_locked_row", reap_passes),
         Fact::new("purge_passes_over_a_locked_row", purge_passes),
@@ -51,29 +51,33 @@ pub fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("ends_of_deliveries_lock_in_one_order", ends_lock_in_order),
         Fact::new("completions_lock_ordering_keys_in_one_order", completions_lock_in_order),
         Fact::new("completions_elsewhere_lock_ordering_keys_in_one_order", elsewhere_in_order),
-    ]
+    ];
+    facts.extend(journal::facts());
+    facts.extend(messages::facts());
+    facts.extend(purges::facts());
+    facts
 }
 
-async fn opened(place: &Place) -> Arc<dyn Store> {
+pub(super) async fn opened(place: &Place) -> Arc<dyn Store> {
     let store = place.open().await;
     store.migrate().await.expect("its tables are there");
     store
 }
 
 /// A session that holds what `lock` locks.
-async fn holding(place: &Place, lock: &str) -> PgConnection {
+pub(super) async fn holding(place: &Place, lock: &str) -> PgConnection {
     let mut session = PgConnection::connect(&place.place.url()).await.expect("it lets us in");
     let lock = format!("BEGIN; {lock}");
     session.execute(AssertSqlSafe(lock)).await.expect("it locks");
     session
 }
 
-async fn release(mut session: PgConnection) {
+pub(super) async fn release(mut session: PgConnection) {
     session.execute("COMMIT").await.expect("it commits");
 }
 
 /// Waits until somebody waits for a lock of this place.
-async fn until_blocked(place: &Place) {
+pub(super) async fn until_blocked(place: &Place) {
     let query = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid() AND pid IN (
           SELECT pid FROM pg_locks
@@ -89,7 +93,7 @@ async fn until_blocked(place: &Place) {
 }
 
 /// Runs a call that has to wait for `lock`, and says what it answered and when it was let go.
-async fn behind<T: Send + 'static>(
+pub(super) async fn behind<T: Send + 'static>(
     place: &Place,
     lock: &str,
     call: impl Future<Output = T> + Send + 'static,
@@ -104,22 +108,46 @@ async fn behind<T: Send + 'static>(
     (call.await.expect("no panic"), Micros(now))
 }
 
-async fn record(store: &dyn Store) -> Record {
+/// Runs a call that has to wait for `lock`, and the statements behind its back.
+pub(super) async fn meanwhile<T: Send + 'static>(
+    place: &Place,
+    lock: &str,
+    statements: &str,
+    call: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let mut session = holding(place, lock).await;
+    let call = tokio::spawn(call);
+    until_blocked(place).await;
+    session.execute(AssertSqlSafe(statements.to_owned())).await.expect("it holds the lock");
+    release(session).await;
+    call.await.expect("no panic")
+}
+
+pub(super) async fn record(store: &dyn Store) -> Record {
     store.read(&[id(1)]).await.expect("read").remove(0).expect("it is there").record
 }
 
 /// The first execution, running.
-async fn running(store: &dyn Store) -> Token {
+pub(super) async fn running(store: &dyn Store) -> Token {
     granted(store, &claim(1)).await.token
 }
 
-async fn released(store: &dyn Store, token: Token, to: ReleaseTo) {
-    let reason = "it is closed".to_owned();
-    let release = Release { id: id(1), owner: Owner([1; 16]), token, to, reason };
+pub(super) async fn released(store: &dyn Store, token: Token, to: ReleaseTo) {
+    release_to(store, 1, Owner([1; 16]), token, to).await;
+}
+
+pub(super) async fn release_to(
+    store: &dyn Store,
+    n: u8,
+    owner: Owner,
+    token: Token,
+    to: ReleaseTo,
+) {
+    let release = Release { id: id(n), owner, token, to, reason: "it is closed".to_owned() };
     assert_eq!(store.release(&[release]).await.expect("release"), [Written::Done]);
 }
 
-fn message(n: u8, ordering_key: Option<&str>) -> Message {
+pub(super) fn message(n: u8, ordering_key: Option<&str>) -> Message {
     Message {
         id: MessageId([n; 16]),
         topic: "receipt".to_owned(),
@@ -130,13 +158,13 @@ fn message(n: u8, ordering_key: Option<&str>) -> Message {
     }
 }
 
-fn sends(token: Token, messages: Vec<Message>) -> Completion {
+pub(super) fn sends(token: Token, messages: Vec<Message>) -> Completion {
     let granted = Granted { token, attempts: 1, crashes: 0, generation: 0 };
     Completion { messages, ..completion(1, granted) }
 }
 
 /// Two messages that a relay is delivering.
-async fn sending(store: &dyn Store) -> Vec<MessageRecord> {
+pub(super) async fn sending(store: &dyn Store) -> Vec<MessageRecord> {
     let token = running(store).await;
     let sends = sends(token, vec![message(1, None), message(2, None)]);
     assert_eq!(store.complete(&[sends]).await.expect("complete"), [Written::Done]);
@@ -146,7 +174,7 @@ async fn sending(store: &dyn Store) -> Vec<MessageRecord> {
     messages
 }
 
-fn relay() -> MessageClaim {
+pub(super) fn relay() -> MessageClaim {
     MessageClaim {
         namespace: "payments".to_owned(),
         topic: "receipt".to_owned(),
@@ -232,7 +260,7 @@ async fn purge_of_messages_passes(place: Place) {
     assert_eq!(store.messages().purge_messages(0, 10).await.expect("purge_messages"), 2);
 }
 
-fn delivered(message: &MessageRecord) -> DeliveryEnd {
+pub(super) fn delivered(message: &MessageRecord) -> DeliveryEnd {
     let MessageRecord { id, owner, token, .. } = *message;
     DeliveryEnd { id, owner, token, to: DeliveryEndTo::Delivered }
 }
@@ -294,7 +322,7 @@ async fn reopen_is_dated(place: Place) {
     assert!(record(&*store).await.not_before >= Some(let_go));
 }
 
-fn start(token: Token) -> StepStart {
+pub(super) fn start(token: Token) -> StepStart {
     let StepRecord { id, owner, name, class, version, generation, .. } = step_record(1, token);
     StepStart { id, owner, token, name, class, reconciles: false, version, generation, seen: None }
 }
@@ -389,12 +417,12 @@ async fn decision_is_dated(place: Place) {
     assert!(read(&*store).await.done_at >= Some(let_go));
 }
 
-async fn read(store: &dyn Store) -> MessageRecord {
+pub(super) async fn read(store: &dyn Store) -> MessageRecord {
     let read = store.messages().read_messages(&[MessageId([1; 16])]).await;
     read.expect("read_messages").remove(0).expect("it is there")
 }
 
-fn renewal(message: &MessageRecord) -> MessageRenewal {
+pub(super) fn renewal(message: &MessageRecord) -> MessageRenewal {
     let MessageRecord { id, owner, token, .. } = *message;
     MessageRenewal { id, owner, token, lease_ms: LEASE_MS }
 }

@@ -1,5 +1,6 @@
 //! Places that are used again and again, by stores with a statement changed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,19 +33,47 @@ pub trait Guarded: Factory + Sized {
     async fn prepare(&self, sql: &str) -> Result<(), String>;
 }
 
+/// What becomes of a statement, by its name.
+type Change = dyn Fn(&'static str, String) -> String + Send + Sync;
+
 /// A place whose stores have their statements changed.
-#[derive(Debug)]
 pub struct Mutated<P> {
     /// The place.
     pub place: Arc<P>,
-    /// What becomes of the statements.
-    pub rewrite: Rewrite,
+    change: Arc<Change>,
+}
+
+impl<P> fmt::Debug for Mutated<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutated").finish_non_exhaustive()
+    }
+}
+
+impl<P> Mutated<P> {
+    pub(super) fn new(
+        place: Arc<P>,
+        change: impl Fn(&'static str, String) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self { place, change: Arc::new(change) }
+    }
+
+    /// The same place, with its statements changed once more.
+    #[cfg(feature = "postgres")]
+    pub(super) fn then(
+        &self,
+        change: impl Fn(&'static str, String) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let before = Arc::clone(&self.change);
+        Self::new(Arc::clone(&self.place), move |name, sql| change(name, before(name, sql)))
+    }
 }
 
 #[async_trait]
 impl<P: Guarded> Factory for Mutated<P> {
     async fn open(&self) -> Arc<dyn Store> {
-        self.place.rewritten(self.rewrite.clone()).await.expect("the store opens")
+        let change = Arc::clone(&self.change);
+        let rewrite = Rewrite::new(move |name, sql| change(name, sql));
+        self.place.rewritten(rewrite).await.expect("the store opens")
     }
 
     async fn age(&self, by: Duration) {

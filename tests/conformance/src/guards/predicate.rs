@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::fragment::{fragments, places};
 use super::token::{Node, Span, span, tree};
 
 /// A statement with one predicate taken out.
@@ -9,7 +10,7 @@ use super::token::{Node, Span, span, tree};
 pub struct Mutant {
     /// The predicate, and what became of it; unique in the statement.
     pub name: String,
-    /// Where the predicate stands.
+    /// Where the predicate stands; the first place, if it is spliced in several times.
     pub at: Range<usize>,
     /// The statement.
     pub sql: String,
@@ -24,16 +25,39 @@ pub struct Mutant {
 ///
 /// What falls away stays in the text, so that the statement has its parameters: `(condition OR TRUE)`.
 ///
+/// A condition in brackets that is spliced into the statement several times loses what is inside of it at all its places
+/// at once.
+///
 /// # Panics
 ///
 /// If it has clauses that are not known here.
 #[must_use]
 pub fn mutants(sql: &str) -> Vec<Mutant> {
-    let mut found = Found { sql, mutants: Vec::new() };
-    found.clauses(&tree(sql));
-    let mut mutants = found.mutants;
+    let tree = tree(sql);
+    let mut found = Found { sql, edits: Vec::new() };
+    found.clauses(&tree);
+    let fragments = fragments(sql, &tree, CLAUSES);
+    let mut mutants = Vec::new();
+    for Edit { name, at, text } in found.edits {
+        let places = places(&fragments, &at);
+        if places[0] != at {
+            continue;
+        }
+        let mut sql = sql.to_owned();
+        for place in places.iter().rev() {
+            sql.replace_range(place.clone(), &text);
+        }
+        mutants.push(Mutant { name, at, sql });
+    }
     number(&mut mutants);
     mutants
+}
+
+/// What becomes of a predicate.
+struct Edit {
+    name: String,
+    at: Span,
+    text: String,
 }
 
 /// Tells those of one name apart.
@@ -91,7 +115,7 @@ const UNKNOWN: &[&str] = &["USING", "BETWEEN", "WINDOW", "INTERSECT", "EXCEPT", 
 
 struct Found<'a> {
     sql: &'a str,
-    mutants: Vec<Mutant>,
+    edits: Vec<Edit>,
 }
 
 impl Found<'_> {
@@ -307,10 +331,8 @@ impl Found<'_> {
     }
 
     fn push_named(&mut self, name: &str, whole: &Span, text: &str, what: &str) {
-        let mut sql = self.sql.to_owned();
-        sql.replace_range(whole.clone(), text);
         let name = format!("{} := {what}", clean(name));
-        self.mutants.push(Mutant { name, at: whole.clone(), sql });
+        self.edits.push(Edit { name, at: whole.clone(), text: text.to_owned() });
     }
 }
 
@@ -329,3 +351,6 @@ fn clean(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace("\"idempotent_", "").replace('"', "")
 }
+
+#[cfg(test)]
+mod tests;

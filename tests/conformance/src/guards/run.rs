@@ -90,7 +90,7 @@ async fn all<P: Guarded>(mut table: Table, looks: bool) -> Report {
         let place = take.recv().await.expect("there are places");
         let (facts, give) = (Arc::clone(&facts), give.clone());
         tasks.spawn(async move {
-            let unchanged = Arc::new(Mutated { place, rewrite: Rewrite::new(|_, sql| sql) });
+            let unchanged = Arc::new(Mutated::new(place, |_, sql| sql));
             let failed = match facts.iter().find(|fact| fact.name == name) {
                 Some(fact) => fact.fails(&unchanged).await,
                 None => None,

@@ -94,3 +94,6 @@ fn tokens(sql: &str) -> Vec<Span> {
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '?')
 }
+
+#[cfg(test)]
+mod tests;

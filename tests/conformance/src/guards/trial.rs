@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use idempotent_runtime::testing::Rewrite;
-
 use super::{Fact, Guarded, Mutant, Mutated, Row, mutants};
 
 /// What came of it: the row of the table, and what is wrong.
@@ -34,11 +32,11 @@ impl Trial {
             return (None, Some(format!("{of}: what is left is no statement: {error}")));
         }
         let (statement, n) = (self.statement, self.n);
-        let rewrite = Rewrite::new(move |name, sql| {
+        let mutated = Mutated::new(Arc::clone(place), move |name, sql| {
             let is_it = name == statement;
             if is_it { mutants(&sql).swap_remove(n).sql } else { sql }
         });
-        let mutated = Arc::new(Mutated { place: Arc::clone(place), rewrite });
+        let mutated = Arc::new(mutated);
         let listed = match &self.row {
             Some(Row::Equivalent(_)) => return (self.listed(self.row.clone()), None),
             Some(Row::Open) if !self.looks => return (self.listed(self.row.clone()), None),
@@ -86,7 +84,8 @@ impl Trial {
         }
     }
 
-    /// The first property that notices, those with a name like the statement's first.
+    /// The first property that notices: those that are about it first, and before the suite's what is known of this
+    /// database alone.
     async fn look<P: Guarded>(
         &self,
         facts: &[Fact<P>],
@@ -99,7 +98,7 @@ impl Trial {
             let alike = words.iter().filter(|word| fact.name.contains(**word)).count();
             let is_near = self.near.iter().any(|name| name == fact.name);
             // What hinges on who is faster comes last.
-            (fact.name.contains("at_once"), !is_near, usize::MAX - alike)
+            (fact.name.contains("at_once"), !is_near, fact.of_suite, usize::MAX - alike)
         });
         for fact in facts.into_iter().take(LOOKED_AT) {
             if fact.fails(mutated).await.is_some() {
