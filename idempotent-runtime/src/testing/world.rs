@@ -25,7 +25,7 @@ use crate::watch::Place;
 use diagnosis::{Expected, of_a_fault, of_the_usual};
 use play::play;
 use process::at_once;
-use scenario::{Scenario, plan};
+use scenario::{Chances, Scenario, plan};
 use script::{Call, Calling, Count, Counting, Make, Relays};
 
 pub use diagnosis::Cause;
@@ -238,7 +238,8 @@ impl<'f, W> Check<'f, W> {
             failed.add(&Scenario::Once, found, usual);
             return Err(failed);
         }
-        let scenarios = plan(&usual.visited, self.callers, self.seed);
+        let chances = if self.runtime.is_some() { Chances::REAL } else { Chances::VIRTUAL };
+        let scenarios = plan(&usual.visited, self.callers, self.seed, chances);
         for scenario in &scenarios {
             let played = play(self, scenario).await;
             failed.played();

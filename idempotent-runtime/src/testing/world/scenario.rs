@@ -62,23 +62,35 @@ pub(super) enum Stage {
 
 /// Most points that are gone through one by one; of more, a choice that the seed makes.
 const POINTS_MAX: usize = 120;
-/// Runs with calls at once.
-const AT_ONCE: u64 = 8;
-/// Runs in which the process dies, and then the one that took over.
-const TWO_DEATHS: usize = 24;
+/// How often chance is tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chances {
+    /// Runs with calls at once.
+    at_once: u64,
+    /// Runs in which the process dies, and then the one that took over.
+    two_deaths: usize,
+}
+
+impl Chances {
+    /// Time costs nothing.
+    pub(super) const VIRTUAL: Self = Self { at_once: 8, two_deaths: 24 };
+    /// A person waits.
+    pub(super) const REAL: Self = Self { at_once: 2, two_deaths: 4 };
+}
 
 /// Everything that can happen to a call that came to these points.
-pub(super) fn plan(visited: &[At], callers: usize, seed: u64) -> Vec<Scenario> {
+pub(super) fn plan(visited: &[At], callers: usize, seed: u64, chances: Chances) -> Vec<Scenario> {
     let mut random = Random::new(seed);
     let mut scenarios = vec![Scenario::Twice];
-    scenarios.extend((0..AT_ONCE).map(|run| Scenario::AtOnce(callers, seed.wrapping_add(run))));
+    scenarios
+        .extend((0..chances.at_once).map(|run| Scenario::AtOnce(callers, seed.wrapping_add(run))));
     let chosen = choose(visited, &mut random);
     for at in &chosen {
         scenarios.extend(faults(at).into_iter().map(|fault| Scenario::Fault(fault, at.clone())));
     }
     let deadly: Vec<&At> = chosen.iter().filter(|at| is_deadly(at)).collect();
     if !deadly.is_empty() {
-        for _ in 0..TWO_DEATHS {
+        for _ in 0..chances.two_deaths {
             let at = deadly[random.below(deadly.len())];
             let later = random.below(visited.len().max(1));
             scenarios.push(Scenario::DiesAgain(at.clone(), later));
