@@ -8,7 +8,7 @@ use idempotent_crash::matrix::Class;
 
 use crate::bench::{Bench, Setup};
 use crate::promise::{Seen, broken};
-use crate::wire::{Counts, Operation, Place, Watch};
+use crate::wire::{Counts, Operation, Target, Watch};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Track {
 
     /// Runs a call and has a message meet its fate, if one is named; then asks again until the operation is over, and
     /// looks at what is left.
-    pub async fn run(&self, at: Option<(Place, Fate)>) -> Ran {
+    pub async fn run(&self, at: Option<(Target, Fate)>) -> Ran {
         let Self { bench, scenario } = self;
         let (class, operation) = (scenario.class(), bench.operation("cut"));
         let mut seen = Seen::default();

@@ -90,6 +90,24 @@ impl fmt::Display for Place {
     }
 }
 
+/// Which message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The one at this place.
+    At(Place),
+    /// The first of this operation that goes this way: where connections race, its number is another each time.
+    First(Way, Operation),
+}
+
+impl Target {
+    fn is(self, place: Place, operation: Operation) -> bool {
+        match self {
+            Self::At(at) => at == place,
+            Self::First(way, wanted) => way == place.way && wanted == operation,
+        }
+    }
+}
+
 /// Watches a wire.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Seen>);
@@ -113,7 +131,7 @@ impl Watch {
     pub fn rule(
         &self,
         counts: fn(Operation) -> bool,
-        at: Option<(Place, Fate)>,
+        at: Option<(Target, Fate)>,
     ) -> impl Fn(&Passing<'_>) -> Fate + Send + Sync + use<> {
         let seen = Arc::clone(&self.0);
         move |passing| {
@@ -125,8 +143,10 @@ impl Watch {
             messages.push((passing.way, operation));
             let number = messages.iter().filter(|(way, _)| *way == passing.way).count();
             match at {
-                Some((place, fate)) if place == (Place { way: passing.way, number }) => {
-                    seen.hit.store(true, Ordering::SeqCst);
+                Some((target, fate))
+                    if target.is(Place { way: passing.way, number }, operation)
+                        && !seen.hit.swap(true, Ordering::SeqCst) =>
+                {
                     fate
                 }
                 _ => Fate::Passes,

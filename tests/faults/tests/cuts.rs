@@ -15,7 +15,7 @@ use idempotent_crash::matrix::Class;
 use idempotent_faults::bench::Setup;
 use idempotent_faults::cut::{LATE, Ran, Scenario, Track};
 use idempotent_faults::errand::Flaw;
-use idempotent_faults::wire::{Counts, Operation, Place};
+use idempotent_faults::wire::{Counts, Operation, Place, Target};
 use tokio::task::JoinSet;
 
 const WAYS: [Way; 2] = [Way::ToServer, Way::ToClient];
@@ -59,7 +59,7 @@ async fn sweep(track: Track, name: &str, fates: &[Fate], found: &Mutex<Found>) {
                 let place = Place { way, number };
                 let case = format!("{name}/{place}/{}", short(*fate));
                 if only().is_none_or(|only| case.contains(&only)) {
-                    run(&track, &case, (place, *fate), went[number - 1], found).await;
+                    run(&track, &case, (Target::At(place), *fate), went[number - 1], found).await;
                 }
             }
         }
@@ -69,7 +69,7 @@ async fn sweep(track: Track, name: &str, fates: &[Fate], found: &Mutex<Found>) {
 async fn run(
     track: &Track,
     case: &str,
-    at: (Place, Fate),
+    at: (Target, Fate),
     operation: Operation,
     found: &Mutex<Found>,
 ) {
@@ -166,7 +166,7 @@ async fn disturb(track: &Track, operation: Operation, fate: Fate) -> Vec<String>
     let mut broken = plain.broken;
     for (way, went) in WAYS.into_iter().zip(&plain.went) {
         for number in (1..=went.len()).filter(|number| went[number - 1] == operation) {
-            broken.extend(track.run(Some((Place { way, number }, fate))).await.broken);
+            broken.extend(track.run(Some((Target::At(Place { way, number }), fate))).await.broken);
         }
     }
     broken

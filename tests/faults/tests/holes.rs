@@ -15,7 +15,7 @@ use idempotent_faults::bench::{Bench, Setup};
 use idempotent_faults::cut::{Ran, Scenario, Track};
 use idempotent_faults::errand::{self, Failed};
 use idempotent_faults::promise::{Seen, broken};
-use idempotent_faults::wire::{Operation, Place, Watch};
+use idempotent_faults::wire::{Operation, Target, Watch};
 use idempotent_faults::{Hold, Spot};
 use idempotent_runtime::{Clock, ErrorKind, Runtime, SystemClock};
 use tokio::sync::watch;
@@ -120,11 +120,8 @@ async fn swallowed(
     let clock = SystemClock::new();
     let track = Track::fresh(PostgresServer::shared(), scenario, setup).await;
     let _unprepared = track.run(None).await;
-    let plain = track.run(None).await;
-    let went = &plain.went[usize::from(way == Way::ToClient)];
-    let number = 1 + went.iter().position(|it| *it == operation).unwrap();
     let began = clock.elapsed();
-    let at = (Place { way, number }, Fate::Swallowed);
+    let at = (Target::First(way, operation), Fate::Swallowed);
     let Ran { mut broken, was_hit, first, .. } = track.run(Some(at)).await;
     if !was_hit {
         broken.push("nothing was swallowed".to_owned());

@@ -24,6 +24,7 @@ use transaction::WatchedTransaction;
 /// What an attempt gets at most whose process is about to die, where time is real.
 const HURRIED_LEASE_MS: u64 = 100;
 const HURRIED_RUNTIME_MS: u64 = 200;
+const HURRIED_TRANSACTION_MS: u64 = 2_000;
 
 /// The store as one process sees it.
 #[derive(Clone, Debug)]
@@ -56,6 +57,14 @@ impl Watched {
             max_runtime_ms: limits.max_runtime_ms.min(HURRIED_RUNTIME_MS),
             ..limits
         }
+    }
+
+    /// The limits of a transaction: what is frozen inside of one keeps its rows for this lease.
+    fn begun(&self, limits: Limits) -> Limits {
+        if !self.hurries() {
+            return limits;
+        }
+        Limits { lease_ms: limits.lease_ms.min(HURRIED_TRANSACTION_MS), ..limits }
     }
 
     /// A message's relay that is about to die, where time is real.
@@ -205,7 +214,7 @@ impl Store for Watched {
     }
 
     async fn begin(&self, limits: &Limits) -> Result<Box<dyn Transaction>, StoreError> {
-        let begun = call!(self, store, (limits = *limits) => store.begin(&limits));
+        let begun = call!(self, store, (limits = self.begun(*limits)) => store.begin(&limits));
         let transaction = self.gate.ask(begun).await?;
         Ok(Box::new(WatchedTransaction::new(transaction, &self.gate)))
     }
