@@ -69,7 +69,7 @@ async fn a_handler_in_a_transaction_with_a_message() {
     let passed = testing::world(async || (place.cleared().await, Mailbox::default()))
         .call(async |_| in_a_transaction(1).await)
         .relay(|(_, mailbox), relay| {
-            let mailbox = mailbox.clone();
+            let mailbox = Arc::clone(mailbox);
             relay.sink("invoice", move |delivery: outbox::Delivery| {
                 mailbox.lock().unwrap().insert(delivery.id().to_owned());
                 async { Ok(()) }
