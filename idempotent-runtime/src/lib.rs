@@ -128,6 +128,7 @@ mod review;
 mod runtime;
 mod status;
 
+mod caught;
 mod clock;
 mod error;
 mod metrics;

@@ -2,6 +2,9 @@
 
 use crate::policy::Defaults;
 
+/// Most bytes of a stored result, unless set: 1 MiB.
+const RESULT_BYTES_DEFAULT: usize = 1 << 20;
+
 /// Whether the readable key is stored beside the id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyText {
@@ -30,6 +33,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The defaults.
+    pub(crate) fn new(namespace: String) -> Self {
+        Self {
+            namespace,
+            defaults: Defaults::default(),
+            result_bytes_max: RESULT_BYTES_DEFAULT,
+            secret: None,
+            key_text: KeyText::default(),
+        }
+    }
+
     /// The same for another namespace.
     #[cfg(feature = "testing")]
     pub(crate) fn under(&self, namespace: String) -> Self {

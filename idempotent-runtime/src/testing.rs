@@ -20,6 +20,7 @@ mod random;
 pub mod sink_conformance;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod stores;
+mod suite;
 mod test_store;
 pub mod world;
 

@@ -12,16 +12,13 @@ use crate::error::Error;
 use crate::handler::{Handler, handlers};
 use crate::lease::{Heartbeat, HeartbeatOn};
 use crate::metrics;
-use crate::policy::Defaults;
 use crate::reaper;
 use crate::settings::{KeyText, Settings};
 use crate::store::Store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::store::TransactionPool;
 
-/// Most bytes of a stored result, unless set: 1 MiB.
-const RESULT_BYTES_DEFAULT: usize = 1 << 20;
-/// Most that can be set: 16 MiB.
+/// Most bytes of a stored result that can be set: 16 MiB.
 const RESULT_BYTES_MAX: usize = 16 << 20;
 /// Connections of a process, unless set.
 const POOL_SIZE_DEFAULT: u32 = 6;
@@ -41,13 +38,9 @@ pub enum Migrations {
 /// Settings of a runtime; start from [`Runtime::builder`].
 #[must_use = "call `.connect().await`"]
 pub struct Builder {
-    namespace: String,
+    settings: Settings,
     store: Option<Source>,
     migrations: Migrations,
-    defaults: Defaults,
-    result_bytes_max: usize,
-    secret: Option<Vec<u8>>,
-    key_text: KeyText,
     pub(super) clock: Arc<dyn Clock>,
     heartbeat: HeartbeatOn,
     reaper_every: Option<Duration>,
@@ -68,9 +61,9 @@ impl fmt::Debug for Builder {
     /// Without the URL, which may hold a password, and the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("namespace", &self.namespace)
+            .field("namespace", &self.settings.namespace)
             .field("migrations", &self.migrations)
-            .field("defaults", &self.defaults)
+            .field("defaults", &self.settings.defaults)
             .field("pool_size", &self.pool_size)
             .field("table_prefix", &self.table_prefix)
             .field("schema", &self.schema)
@@ -81,13 +74,9 @@ impl fmt::Debug for Builder {
 impl Builder {
     pub(super) fn new(namespace: String) -> Self {
         Self {
-            namespace,
+            settings: Settings::new(namespace),
             store: None,
             migrations: Migrations::default(),
-            defaults: Defaults::default(),
-            result_bytes_max: RESULT_BYTES_DEFAULT,
-            secret: None,
-            key_text: KeyText::default(),
             clock: Arc::new(SystemClock::new()),
             heartbeat: HeartbeatOn::Thread,
             reaper_every: Some(reaper::EVERY_DEFAULT),
@@ -156,46 +145,46 @@ impl Builder {
 
     /// Length of a lease for handlers that set none: 30 s unless set, from 100 ms to 1 h.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.defaults.lease = lease;
+        self.settings.defaults.lease = lease;
         self
     }
 
     /// Longest time a body may run, for handlers that set none: 15 min unless set.
     pub fn max_runtime(mut self, max_runtime: Duration) -> Self {
-        self.defaults.max_runtime = max_runtime;
+        self.settings.defaults.max_runtime = max_runtime;
         self
     }
 
     /// Attempts that may end without an outcome before review, for handlers that set none: 8 unless set.
     pub fn max_crashes(mut self, crashes: u32) -> Self {
-        self.defaults.max_crashes = crashes;
+        self.settings.defaults.max_crashes = crashes;
         self
     }
 
     /// How long a finished execution answers, for handlers that set none: 30 days unless set. It must exceed every
     /// queue's redelivery horizon: after it a key is new.
     pub fn retain(mut self, retain: Duration) -> Self {
-        self.defaults.retain = retain;
+        self.settings.defaults.retain = retain;
         self
     }
 
     /// Most bytes of a stored result: 1 MiB unless set, at most 16 MiB. A larger one completes the execution
     /// without a result.
     pub fn max_result_bytes(mut self, bytes: usize) -> Self {
-        self.result_bytes_max = bytes;
+        self.settings.result_bytes_max = bytes;
         self
     }
 
     /// Keys the stored fingerprints, so that a reader of the database cannot guess payloads from them. Every
     /// process of a namespace needs the same; another one makes every stored fingerprint differ.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
-        self.secret = Some(secret.into());
+        self.settings.secret = Some(secret.into());
         self
     }
 
     /// Whether the readable key is stored beside the id.
     pub fn key_text(mut self, key_text: KeyText) -> Self {
-        self.key_text = key_text;
+        self.settings.key_text = key_text;
         self
     }
 
@@ -283,15 +272,8 @@ impl Builder {
         });
         checked.await.map_err(|_| Error::RuntimeEnded)??;
         metrics::describe();
-        let settings = Settings {
-            namespace: self.namespace,
-            defaults: self.defaults,
-            result_bytes_max: self.result_bytes_max,
-            secret: self.secret,
-            key_text: self.key_text,
-        };
         let heartbeat = Heartbeat::new(self.heartbeat);
-        let runtime = Runtime::from_parts(settings, store, self.clock, tasks, heartbeat);
+        let runtime = Runtime::from_parts(self.settings, store, self.clock, tasks, heartbeat);
         if let Some(every) = self.reaper_every {
             reaper::start(&runtime, every);
         }
@@ -305,16 +287,18 @@ impl Builder {
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.namespace.is_empty() {
+        if self.settings.namespace.is_empty() {
             return Err(config("namespace", "it is empty; write the application's name"));
         }
-        if self.namespace.len() > NAMESPACE_BYTES_MAX || self.namespace.contains('\0') {
+        if self.settings.namespace.len() > NAMESPACE_BYTES_MAX
+            || self.settings.namespace.contains('\0')
+        {
             return Err(config("namespace", "it is longer than 128 bytes or holds a NUL"));
         }
         if self.pool_size < 2 {
             return Err(config("pool_size", "fewer than 2 connections; leave it out for 6"));
         }
-        if self.result_bytes_max > RESULT_BYTES_MAX {
+        if self.settings.result_bytes_max > RESULT_BYTES_MAX {
             return Err(config(
                 "max_result_bytes",
                 "more than 16 MiB; store a reference to large data instead",
@@ -323,7 +307,7 @@ impl Builder {
         if self.reaper_every.is_some_and(|every| every.is_zero()) {
             return Err(config("reaper_interval", "it is zero; use `.reaper(false)` for none"));
         }
-        self.defaults.check()
+        self.settings.defaults.check()
     }
 }
 

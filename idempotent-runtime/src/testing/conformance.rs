@@ -73,6 +73,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::suite;
 use crate::store::{Statement, Store};
 use bench::Bench;
 
@@ -145,16 +146,8 @@ impl fmt::Debug for Property {
 ///
 /// If the property does not hold, the store fails, or no property has that name.
 pub fn check<F: Factory>(name: &str, factory: impl Future<Output = F>) {
-    let property = PROPERTIES
-        .iter()
-        .find(|property| property.name == name)
-        .unwrap_or_else(|| panic!("no property is named `{name}`"));
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a tokio runtime starts")
-        .block_on(async { property.check(Arc::new(factory.await)).await });
+    let property = suite::named(PROPERTIES, Property::name, name);
+    suite::run(async { property.check(Arc::new(factory.await)).await });
 }
 
 __store_properties! { list table () }

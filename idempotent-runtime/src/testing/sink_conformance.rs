@@ -92,6 +92,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::suite;
 use crate::outbox::Sink;
 use bench::Bench;
 
@@ -180,16 +181,8 @@ impl fmt::Debug for Property {
 ///
 /// If the property does not hold, or no property has that name.
 pub fn check<R: Receiver>(name: &str, receiver: impl Future<Output = R>) {
-    let property = PROPERTIES
-        .iter()
-        .find(|property| property.name == name)
-        .unwrap_or_else(|| panic!("no property is named `{name}`"));
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a tokio runtime starts")
-        .block_on(async { property.check(Arc::new(receiver.await)).await });
+    let property = suite::named(PROPERTIES, Property::name, name);
+    suite::run(async { property.check(Arc::new(receiver.await)).await });
 }
 
 __sink_properties! { table () }

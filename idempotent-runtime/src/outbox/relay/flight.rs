@@ -1,16 +1,14 @@
 //! One delivery under way.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use super::ending::text;
+use crate::caught::caught;
 use crate::clock::Clock;
 use crate::outbox::route::Route;
 use crate::outbox::sink::{Delivery, SinkError, Then};
@@ -137,17 +135,4 @@ pub(super) async fn deliver(
         () = lease.over(&*clock) => Outcome::Expired,
         outcome = caught(delivering).instrument(span) => outcome.unwrap_or(Outcome::Panicked),
     }
-}
-
-/// Runs a future and takes its panic, if there is one.
-async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|cx| {
-        // It is not polled again after a panic, so what it leaves broken is never seen.
-        match std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    })
-    .await
 }

@@ -260,13 +260,24 @@ fn keys(usual: &Played, played: &Played) -> Vec<Found> {
 }
 
 fn ends<W>(check: &Check<'_, W>, usual: &Played, played: &Played) -> Vec<Found> {
+    let mut all: Vec<Found> =
+        played.ends.iter().filter_map(|end| ended(check, usual, played, end)).collect();
+    // What is left unfinished follows from what did not end.
+    if all.iter().any(|it| !matches!(it.cause, Cause::Blocked | Cause::Undelivered)) {
+        all.retain(|it| !matches!(it.cause, Cause::Blocked | Cause::Undelivered));
+    }
+    all
+}
+
+/// What is wrong with an end, unless the test allows it.
+fn ended<W>(check: &Check<'_, W>, usual: &Played, played: &Played, end: &End) -> Option<Found> {
     let found = |cause, headline: String, advice: &str| Found {
         cause,
         effect: None,
         headline,
         advice: advice.to_owned(),
     };
-    let explained = |end: &End| match end {
+    match end {
         End::Review { reason, .. } if played.overran && reason == REASON_CRASHES => Some(overrun()),
         End::Refused { kind: Some(ErrorKind::MaxRuntime), .. } => Some(overrun()),
         End::Review { open, .. } if may_review(check, usual, open) => None,
@@ -296,7 +307,8 @@ fn ends<W>(check: &Check<'_, W>, usual: &Played, played: &Played) -> Vec<Found> 
         End::Refused { error, kind: Some(ErrorKind::ResultUnavailable) } => Some(found(
             Cause::Refused,
             format!("the stored result does not answer a second call: {error}"),
-            "return what JSON holds and gives back as it was: no infinity, no map with composed keys, no value behind              a reference that is not stored",
+            "return what JSON holds and gives back as it was: no infinity, no map with composed keys, no value behind \
+             a reference that is not stored",
         )),
         End::Refused { error, .. } => Some(found(
             Cause::Refused,
@@ -324,13 +336,7 @@ fn ends<W>(check: &Check<'_, W>, usual: &Played, played: &Played) -> Vec<Found> 
             "give the relay a sink for each topic: `.relay(|world, relay| relay.sink(\"topic\", ..))`; a sink that may \
              not deliver again needs `.reconcile(..)`, or the effect is declared with `.at_most_once(..)`",
         )),
-    };
-    let mut all: Vec<Found> = played.ends.iter().filter_map(explained).collect();
-    // What is left unfinished follows from what did not end.
-    if all.iter().any(|it| !matches!(it.cause, Cause::Blocked | Cause::Undelivered)) {
-        all.retain(|it| !matches!(it.cause, Cause::Blocked | Cause::Undelivered));
     }
-    all
 }
 
 fn times(count: u64) -> String {

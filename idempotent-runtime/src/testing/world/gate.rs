@@ -239,11 +239,9 @@ impl Watch for Gate {
     fn comes_to(&self, place: Place) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let point = match place {
             Place::EffectBegins(name, class) => {
-                Point::before(What::Effect(Name::from(&name), class.into()))
+                Point::before(What::Effect(Name::from(&name), class))
             }
-            Place::EffectEnded(name, class) => {
-                Point::after(What::Effect(Name::from(&name), class.into()))
-            }
+            Place::EffectEnded(name, class) => Point::after(What::Effect(Name::from(&name), class)),
             Place::Returned(handler) => Point::after(What::Body(handler.to_owned())),
             Place::Named(name, true) => Point::before(What::Named(name)),
             Place::Named(name, false) => Point::after(What::Named(name)),

@@ -6,16 +6,16 @@ mod pace;
 mod reply;
 mod running;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Check;
 use super::gate::{Identities, Kind};
-use super::point::{Class, Name, Point, Side, What, Write};
+use super::point::{Name, Point, Side, What, Write};
 use super::process::Site;
 use super::scenario::{At, Fault, Random, Scenario, Stage};
 use crate::error::ErrorKind;
-use crate::protocol::{ExecutionId, State, StepState};
+use crate::protocol::{ExecutionId, State, StepClass, StepState};
 use crate::store::{Execution, Store};
 use crate::testing::seed_randomness;
 use pace::Pace;
@@ -65,7 +65,7 @@ pub(super) struct Rise {
 pub(super) enum Spot {
     BeforeHandler,
     Body,
-    Step(Name, Class),
+    Step(Name, StepClass),
     /// With the commit of the body's transaction.
     Commit,
     BehindBody,
@@ -149,7 +149,7 @@ pub(super) async fn play<W>(check: &Check<'_, W>, scenario: &Scenario) -> Played
     play.scenario(scenario).await;
     let played = play.played;
     // What the world holds may want to end in a tokio runtime.
-    outside.enter(async move { drop(world) }).await;
+    outside.drop_inside(world);
     played
 }
 
@@ -234,13 +234,14 @@ impl<W> Play<'_, '_, W> {
                 self.ends(End::Blocked { handler, state });
             }
         }
-        for namespace in self.namespaces() {
-            let counts = self.site.store().messages().count_messages(&namespace).await;
-            for it in counts.unwrap_or_default() {
-                let (dead, review, left) = (it.dead, it.review, it.pending + it.sending);
-                if dead + review + left > 0 && self.check.relay.is_some() {
-                    self.ends(End::Messages { topic: it.topic, dead, review, left });
-                }
+        if self.check.relay.is_none() {
+            return;
+        }
+        let counts = self.site.store().messages().count_messages(self.site.namespace()).await;
+        for it in counts.unwrap_or_default() {
+            let (dead, review, left) = (it.dead, it.review, it.pending + it.sending);
+            if dead + review + left > 0 {
+                self.ends(End::Messages { topic: it.topic, dead, review, left });
             }
         }
     }
@@ -250,10 +251,6 @@ impl<W> Play<'_, '_, W> {
         let journals = self.site.store().journals(&[id]).await.unwrap_or_default();
         let steps = journals.into_iter().flatten();
         steps.filter(|it| it.state == StepState::Started).map(|it| Name::from(&it.name)).collect()
-    }
-
-    fn namespaces(&self) -> BTreeSet<String> {
-        self.identities.all().into_values().map(|it| it.namespace).collect()
     }
 }
 

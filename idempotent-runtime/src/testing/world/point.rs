@@ -5,25 +5,25 @@ use std::fmt;
 use crate::protocol::{StepClass, StepName};
 
 /// A place that a process comes to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Point {
     pub(super) side: Side,
     pub(super) what: What,
 }
 
 /// On which side of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Side {
     Before,
     After,
 }
 
 /// What a process is about to do, or has just done.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
     Write(Write),
     /// The effect of a step.
-    Effect(Name, Class),
+    Effect(Name, StepClass),
     /// The delivery of a message of this topic; whether it must not be repeated.
     Delivery(String, bool),
     /// What a fake named with [`boundary`](crate::testing::boundary).
@@ -35,7 +35,7 @@ pub(super) enum What {
 }
 
 /// A write of the store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Write {
     Claim(String),
     TakeOver(String),
@@ -53,17 +53,8 @@ pub(super) enum Write {
 }
 
 /// A step, and its part if it has one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Name(String);
-
-/// What a step's effect may do, as the journal knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
-    Transaction,
-    ProviderWindow,
-    Plain,
-    AtMostOnce,
-}
 
 impl Point {
     pub(super) fn before(what: What) -> Self {
@@ -102,7 +93,7 @@ impl Point {
             self,
             Self {
                 side: Side::Before,
-                what: What::Effect(_, Class::AtMostOnce) | What::Delivery(_, true)
+                what: What::Effect(_, StepClass::AtMostOnce) | What::Delivery(_, true)
             }
         )
     }
@@ -127,17 +118,6 @@ impl From<&StepName> for Name {
     fn from(name: &StepName) -> Self {
         let StepName { step, part } = name;
         Self(if part.is_empty() { step.clone() } else { format!("{step} ({part})") })
-    }
-}
-
-impl From<StepClass> for Class {
-    fn from(class: StepClass) -> Self {
-        match class {
-            StepClass::Transaction => Self::Transaction,
-            StepClass::ProviderWindow => Self::ProviderWindow,
-            StepClass::Plain => Self::Plain,
-            StepClass::AtMostOnce => Self::AtMostOnce,
-        }
     }
 }
 

@@ -15,9 +15,8 @@ use super::time::VirtualClock;
 use super::watched::{Watched, hurried_end};
 use crate::clock::{Clock, SystemClock};
 use crate::lease::{Heartbeat, HeartbeatOn};
-use crate::policy::Defaults;
 use crate::runtime::Runtime;
-use crate::settings::{KeyText, Settings};
+use crate::settings::Settings;
 use crate::store::{Memory, Store};
 
 /// The longest lease that a handler may have.
@@ -68,6 +67,14 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// The namespace of all of its processes.
+    pub(super) fn namespace(&self) -> &str {
+        match self {
+            Self::Virtual { .. } => "world",
+            Self::Real { namespace, .. } => namespace,
+        }
+    }
+
     fn home(&self) -> Option<Handle> {
         match self {
             Self::Virtual { .. } => None,
@@ -103,14 +110,8 @@ impl<'a> Site<'a> {
         let real = matches!(self, Self::Real { .. });
         let watched = Watched::new(Arc::clone(self.store()), gate.clone(), real);
         let settings = match self {
-            Self::Virtual { .. } => Settings {
-                namespace: "world".to_owned(),
-                defaults: Defaults::default(),
-                result_bytes_max: 1 << 20,
-                secret: None,
-                key_text: KeyText::Stored,
-            },
-            Self::Real { runtime, namespace, .. } => runtime.settings().under(namespace.clone()),
+            Self::Virtual { .. } => Settings::new(self.namespace().to_owned()),
+            Self::Real { runtime, .. } => runtime.settings().under(self.namespace().to_owned()),
         };
         let heartbeat = Heartbeat::new(HeartbeatOn::Task);
         let runtime =

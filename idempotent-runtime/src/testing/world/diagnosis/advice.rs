@@ -1,8 +1,9 @@
 //! What to write instead.
 
 use super::{Cause, Found};
+use crate::protocol::StepClass;
 use crate::testing::world::play::Spot;
-use crate::testing::world::point::{Class, Name};
+use crate::testing::world::point::Name;
 
 /// Why an effect happened too often, and what to do about it.
 pub(super) fn repeated(spot: &Spot, effect: &str) -> (Cause, String) {
@@ -27,7 +28,7 @@ pub(super) fn repeated(spot: &Spot, effect: &str) -> (Cause, String) {
              the body is lent, and through no other"
                 .to_owned(),
         ),
-        Spot::Step(step, Class::Plain) => (
+        Spot::Step(step, StepClass::Plain) => (
             Cause::StepRepeats,
             format!(
                 "step {step} is a plain one: a crash between its effect and its record repeats it. Give it a \
@@ -36,7 +37,7 @@ pub(super) fn repeated(spot: &Spot, effect: &str) -> (Cause, String) {
                  `.at_least_once(..)`"
             ),
         ),
-        Spot::Step(step, Class::ProviderWindow) => (
+        Spot::Step(step, StepClass::ProviderWindow) => (
             Cause::KeyNotHonoured,
             format!(
                 "step {step} was run again with the same provider key, and the provider took it for another request. \
@@ -45,14 +46,14 @@ pub(super) fn repeated(spot: &Spot, effect: &str) -> (Cause, String) {
                  second effect has a step of its own"
             ),
         ),
-        Spot::Step(step, Class::Transaction) => (
+        Spot::Step(step, StepClass::Transaction) => (
             Cause::OutsideTransaction,
             format!(
                 "step {step} runs in a transaction, and this is not in it: write through the connection that the \
                  closure is lent"
             ),
         ),
-        Spot::Step(step, Class::AtMostOnce) => (
+        Spot::Step(step, StepClass::AtMostOnce) => (
             Cause::StepRepeats,
             format!(
                 "step {step} runs at most once, and its effect happened more often: let its closure make one request, \
@@ -75,7 +76,7 @@ pub(super) fn repeated(spot: &Spot, effect: &str) -> (Cause, String) {
 pub(super) fn lost(spot: &Spot, effect: &str) -> (Cause, String) {
     match spot {
         Spot::BehindBody => (Cause::BehindBody, behind()),
-        Spot::Step(step, Class::AtMostOnce) => (
+        Spot::Step(step, StepClass::AtMostOnce) => (
             Cause::StepUnknown,
             format!(
                 "step {step} was started and has no record, so it is not run again, and a person decides. Give it \

@@ -47,7 +47,7 @@ impl<'p, W> Play<'p, '_, W> {
             match called {
                 Err(error) if !finished => self.ends(End::Refused { error, kind }),
                 called => {
-                    let _ = self.answer(both.number, called, kind, finished);
+                    let _ = self.answer(both.number(), called, kind, finished);
                 }
             }
         }
@@ -83,14 +83,14 @@ impl<'p, W> Play<'p, '_, W> {
             self.calls(running);
             let mut call = self.calling(running);
             let driven = self.drive(running, call.as_mut()).await;
-            running.enter_to_drop(call).await;
+            running.drop_inside(call);
             let Drive::Over((called, kind)) = driven else {
                 return self.over(running, driven);
             };
             let records = self.records().await;
             let finished = all_finished(&records);
             let in_review = records.iter().any(|it| it.record.state == State::Review);
-            let again = self.answer(running.number, called.clone(), kind, finished);
+            let again = self.answer(running.number(), called.clone(), kind, finished);
             if !again || in_review {
                 return;
             }
@@ -140,11 +140,11 @@ impl<'p, W> Play<'p, '_, W> {
     /// Delivers messages until there are none.
     pub(super) async fn relay(&mut self, running: &mut Running) {
         let Some(mut relaying) = self.relaying(running) else { return };
-        running.stage = Stage::Relaying;
+        running.begins(Stage::Relaying);
         let driven = self.drive(running, relaying.as_mut()).await;
         self.stopped(running, driven);
-        running.enter_to_drop(relaying).await;
-        running.stage = Stage::Calling;
+        running.drop_inside(relaying);
+        running.begins(Stage::Calling);
     }
 
     /// A relay that ends when there is nothing to deliver.

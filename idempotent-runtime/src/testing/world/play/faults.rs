@@ -26,7 +26,7 @@ impl<W> Play<'_, '_, W> {
         let go = crossing.go;
         match fault {
             Fault::Dies => {
-                self.happens(Some(first.number), "dies");
+                self.happens(Some(first.number()), "dies");
                 first.kill(go, call);
                 if let Some(nth) = then {
                     self.lapse().await;
@@ -39,11 +39,11 @@ impl<W> Play<'_, '_, W> {
                 second
             }
             Fault::Zombie => {
-                self.happens(Some(first.number), "is frozen");
+                self.happens(Some(first.number()), "is frozen");
                 self.lapse().await;
                 let mut second = self.start(Kind::Usual).await;
                 self.until_answered(&mut second).await;
-                self.happens(Some(first.number), "wakes");
+                self.happens(Some(first.number()), "wakes");
                 first.let_go(go, Go::On);
                 let over = self.drive(&mut first, call.as_mut()).await;
                 self.over(&first, over);
@@ -53,8 +53,8 @@ impl<W> Play<'_, '_, W> {
                 second
             }
             Fault::CallerLeaves => {
-                self.happens(Some(first.number), "has lost its caller");
-                first.enter_to_drop(call).await;
+                self.happens(Some(first.number()), "has lost its caller");
+                first.drop_inside(call);
                 first.let_go(go, Go::On);
                 self.attempts_end(&mut first).await;
                 self.until_answered(&mut first).await;
@@ -82,7 +82,7 @@ impl<W> Play<'_, '_, W> {
         self.trigger = Some(Trigger::Nth(nth));
         let driven = self.drive(&mut second, call.as_mut()).await;
         if let Drive::At(crossing) = driven {
-            self.happens(Some(second.number), "dies");
+            self.happens(Some(second.number()), "dies");
             second.kill(crossing.go, call);
             self.lapse().await;
         } else {
@@ -98,7 +98,7 @@ impl<W> Play<'_, '_, W> {
             Fault::StoreAway => ("cannot reach the store for a while", Go::Away(self.pace.away)),
             Fault::Dies | Fault::Zombie | Fault::CallerLeaves => ("goes on", Go::On),
         };
-        self.happens(Some(running.number), text);
+        self.happens(Some(running.number()), text);
         self.made_to_panic = how == Go::Panic;
         running.let_go(go, how);
     }
@@ -108,7 +108,7 @@ impl<W> Play<'_, '_, W> {
         let mut first = self.start(fault.kind()).await;
         self.until_answered(&mut first).await;
         let Some(mut relaying) = self.relaying(&first) else { return first };
-        first.stage = Stage::Relaying;
+        first.begins(Stage::Relaying);
         let driven = self.drive(&mut first, relaying.as_mut()).await;
         let Drive::At(crossing) = driven else {
             self.trigger = None;
@@ -118,7 +118,7 @@ impl<W> Play<'_, '_, W> {
         let go = crossing.go;
         match fault {
             Fault::Dies => {
-                self.happens(Some(first.number), "dies");
+                self.happens(Some(first.number()), "dies");
                 first.kill(go, relaying);
                 self.pass(LEASE_MAX).await;
                 let mut second = self.start(Kind::Usual).await;
@@ -126,22 +126,22 @@ impl<W> Play<'_, '_, W> {
                 second
             }
             Fault::Zombie => {
-                self.happens(Some(first.number), "is frozen");
+                self.happens(Some(first.number()), "is frozen");
                 self.pass(LEASE_MAX).await;
                 let mut second = self.start(Kind::Usual).await;
                 self.relay(&mut second).await;
-                self.happens(Some(first.number), "wakes");
+                self.happens(Some(first.number()), "wakes");
                 first.let_go(go, Go::On);
                 let driven = self.drive(&mut first, relaying.as_mut()).await;
                 self.stopped(&first, driven);
-                first.enter_to_drop(relaying).await;
+                first.drop_inside(relaying);
                 second
             }
             Fault::CallerLeaves | Fault::LosesAnswer | Fault::StoreAway | Fault::Panics => {
                 self.let_wrong(&mut first, fault, go);
                 let driven = self.drive(&mut first, relaying.as_mut()).await;
                 self.stopped(&first, driven);
-                first.enter_to_drop(relaying).await;
+                first.drop_inside(relaying);
                 first
             }
         }

@@ -1,16 +1,15 @@
 //! A process while a scenario is played, and how it is driven from point to point.
 
 use std::any::Any;
-use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::HashMap;
+use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::Poll;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::calls::tokio_sleep;
 use super::{At, End, Event, Play, Rise, Spot, Stage, Trigger, spot};
+use crate::caught::caught;
 use crate::error::ErrorKind;
 use crate::observe::observe_all;
 use crate::runtime::Runtime;
@@ -47,8 +46,6 @@ impl<T> Drive<T> {
 
 /// A process that is being driven.
 pub(super) struct Running {
-    pub(super) number: usize,
-    pub(super) stage: Stage,
     process: Process,
     second: Option<Runtime>,
     course: Course,
@@ -62,13 +59,23 @@ struct Course {
     /// Tasks that stand at a point, and have not been chosen.
     waiting: Vec<Crossing>,
     /// How often it came to each point.
-    seen: BTreeMap<Point, usize>,
+    seen: HashMap<Point, usize>,
     last: Option<Point>,
     /// The effects that have begun and not ended, in the order in which they began.
     inside: Vec<Spot>,
 }
 
 impl Running {
+    /// Which process it is, from 1.
+    pub(super) fn number(&self) -> usize {
+        self.course.number
+    }
+
+    /// Goes over to calling, or to relaying.
+    pub(super) fn begins(&mut self, stage: Stage) {
+        self.course.stage = stage;
+    }
+
     /// The runtime of a caller; with a second one they take turns.
     pub(super) fn runtime(&self, caller: usize) -> &Runtime {
         match &self.second {
@@ -98,8 +105,8 @@ impl Running {
     }
 
     /// Drops a future in the process.
-    pub(super) async fn enter_to_drop<T>(&self, future: T) {
-        self.process.enter(async move { drop(future) }).await;
+    pub(super) fn drop_inside<T>(&self, future: T) {
+        self.process.drop_inside(future);
     }
 }
 
@@ -141,19 +148,18 @@ impl<'p, W> Play<'p, '_, W> {
             stage: Stage::Calling,
             crossings,
             waiting: Vec::new(),
-            seen: BTreeMap::new(),
+            seen: HashMap::new(),
             last: None,
             inside: Vec::new(),
         };
-        let number = self.processes;
-        Running { number, stage: Stage::Calling, process, second: None, course }
+        Running { process, second: None, course }
     }
 
     /// Notes that a call begins.
     pub(super) fn calls(&mut self, running: &mut Running) {
         running.course.last = None;
         running.course.inside.clear();
-        self.happens(Some(running.number), "calls");
+        self.happens(Some(running.number()), "calls");
     }
 
     /// One call in a process.
@@ -172,8 +178,7 @@ impl<'p, W> Play<'p, '_, W> {
         running: &mut Running,
         future: Pin<&mut (dyn Future<Output = T> + '_)>,
     ) -> Drive<T> {
-        let Running { process, course, stage, .. } = running;
-        course.stage = *stage;
+        let Running { process, course, .. } = running;
         process.enter(self.drive_inside(course, future)).await
     }
 
@@ -291,7 +296,7 @@ impl<'p, W> Play<'p, '_, W> {
     /// Notes how a call ended.
     pub(super) fn over(&mut self, running: &Running, driven: Drive<Answer>) {
         if let Drive::Over((called, kind)) = driven {
-            let _ = self.answer(running.number, called, kind, false);
+            let _ = self.answer(running.number(), called, kind, false);
         } else {
             self.stopped(running, driven.map(drop));
         }
@@ -306,7 +311,7 @@ impl<'p, W> Play<'p, '_, W> {
                 let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                 let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
                 let text = text.unwrap_or_else(|| "with something that is no text".to_owned());
-                self.happens(Some(running.number), &format!("panics: {text}"));
+                self.happens(Some(running.number()), &format!("panics: {text}"));
                 // The panic may come wrapped: of a task that the body spawned and unwrapped.
                 if text != MADE_TO_PANIC && !self.made_to_panic {
                     self.ends(End::Panicked(text));
@@ -323,14 +328,4 @@ fn inside(point: &Point) -> Option<Spot> {
         What::Delivery(topic, _) => Some(Spot::Delivery(topic.clone())),
         What::Write(_) | What::Named(_) | What::Body(_) | What::Found(_) => None,
     }
-}
-
-/// Polls a future, and takes its panic, if there is one.
-async fn caught<T>(mut future: Pin<&mut (dyn Future<Output = T> + '_)>) -> std::thread::Result<T> {
-    // It is not polled again after a panic, so what it leaves broken is never seen.
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
 }
