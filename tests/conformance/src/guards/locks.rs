@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::protocol::{
-    Claimed, Completion, DecideTo, DeliveryEnd, DeliveryEndTo, Granted, Message, MessageClaim,
-    MessageDecision, MessageId, MessageRecord, MessageRenewal, Micros, Owner, Record, Release,
-    ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, StepFound, StepRecord,
+    Claim, Claimed, Completion, DecideTo, DeliveryEnd, DeliveryEndTo, Granted, Message,
+    MessageClaim, MessageDecision, MessageId, MessageRecord, MessageRenewal, Micros, Owner, Record,
+    Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, StepFound, StepRecord,
     StepRecorded, StepStart, StepStarted, TakeOver, TakenOver, Target, Token, Written,
 };
 use idempotent_runtime::store::Store;
@@ -189,15 +189,20 @@ pub(super) fn relay() -> MessageClaim {
 }
 
 async fn claim_finds(place: Place) {
+    claims_behind_an_insert(place, |claim, _| claim.owner = Owner([9; 16])).await;
+}
+
+/// A claim waits for a row that another session inserts, and finds it.
+pub(super) async fn claims_behind_an_insert(place: Place, change: fn(&mut Claim, Token)) {
     let store = opened(&place).await;
-    running(&*store).await;
+    let token = running(&*store).await;
     let spare = "DROP TABLE IF EXISTS spare;
         CREATE TABLE spare AS SELECT * FROM idempotent_execution; DELETE FROM idempotent_execution";
     place.place.execute(spare).await;
     let insert = "INSERT INTO idempotent_execution SELECT * FROM spare";
     let (answer, _) = behind(&place, insert, async move {
         let mut again = claim(1);
-        again.owner = Owner([9; 16]);
+        change(&mut again, token);
         claimed(&*store, &again).await
     })
     .await;

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use idempotent_runtime::protocol::{
-    Claimed, Completion, DecideTo, DeliveryEnd, DeliveryEndTo, MessageClaim, MessageDecision,
-    MessageId, MessageListing, MessageRecord, MessageState, Micros, Owner, ReleaseTo, Renewal,
-    Renewed, Settled, StoredResult, Token, Written,
+    Completion, DecideTo, DeliveryEnd, DeliveryEndTo, MessageClaim, MessageDecision, MessageId,
+    MessageListing, MessageRecord, MessageState, Micros, Owner, ReleaseTo, Renewal, Renewed,
+    Settled, StoredResult, Token, Written,
 };
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
 
 use super::Fact;
 use super::locks::{
-    LATER, Place, behind, delivered, holding, message, opened, read, record, relay, release,
-    released, renewal, running, sending, sends, until_blocked,
+    LATER, Place, claims_behind_an_insert, delivered, holding, message, opened, read, record,
+    relay, release, released, renewal, running, sending, sends, until_blocked,
 };
 use crate::postgres::PostgresFactory;
-use crate::sql::{Sql, claim, claimed, granted, id};
+use crate::sql::{Sql, claim, granted, id};
 
 /// All of them.
 pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
@@ -320,18 +320,9 @@ async fn no_backoff(place: Place) {
 }
 
 async fn issued_finds(place: Place) {
-    let store = opened(&place).await;
-    let token = running(&*store).await;
-    let spare = "DROP TABLE IF EXISTS spare;
-        CREATE TABLE spare AS SELECT * FROM idempotent_execution; DELETE FROM idempotent_execution";
-    place.place.execute(spare).await;
-    let insert = "INSERT INTO idempotent_execution SELECT * FROM spare";
-    let (answer, _) = behind(&place, insert, async move {
-        let mut again = claim(1);
-        again.owner = Owner([9; 16]);
-        again.issued_at = Some(Micros(token.0));
-        claimed(&*store, &again).await
+    claims_behind_an_insert(place, |claim, token| {
+        claim.owner = Owner([9; 16]);
+        claim.issued_at = Some(Micros(token.0));
     })
     .await;
-    assert!(matches!(answer, Ok(Claimed::Found(_))), "{answer:?}");
 }

@@ -21,43 +21,21 @@ pub(crate) struct Names {
 impl Names {
     /// Learns what a request says.
     pub(crate) fn learn(&self, request: &Request) {
-        match request {
-            Request::Claim(claims) => {
-                let mut known = lock(&self.executions);
-                for claim in claims {
-                    let key = claim.identity.key.clone().unwrap_or_default();
-                    known.entry(claim.id).or_insert(key);
+        if let Request::Claim(claims) = request {
+            let mut known = lock(&self.executions);
+            for claim in claims {
+                let key = claim.identity.key.clone().unwrap_or_default();
+                known.entry(claim.id).or_insert(key);
+            }
+        } else if let Request::Complete(completions) = request {
+            let mut known = lock(&self.messages);
+            for completion in completions {
+                let key = self.execution(completion.id);
+                for (message, number) in completion.messages.iter().zip(1..) {
+                    let name = || format!("{} {number} of {key}", message.topic);
+                    known.entry(message.id).or_insert_with(name);
                 }
             }
-            Request::Complete(completions) => {
-                let mut known = lock(&self.messages);
-                for completion in completions {
-                    let key = self.execution(completion.id);
-                    for (message, number) in completion.messages.iter().zip(1..) {
-                        let name = || format!("{} {number} of {key}", message.topic);
-                        known.entry(message.id).or_insert_with(name);
-                    }
-                }
-            }
-            Request::TakeOver(_)
-            | Request::Renew(_)
-            | Request::Release(_)
-            | Request::Settle(_)
-            | Request::StartSteps(_)
-            | Request::RecordSteps(_)
-            | Request::Journals(_)
-            | Request::Read(_)
-            | Request::ListReview(..)
-            | Request::Reap(..)
-            | Request::Purge(..)
-            | Request::ClaimMessages(_)
-            | Request::RenewMessages(_)
-            | Request::EndDeliveries(_)
-            | Request::DecideMessages(_)
-            | Request::ReadMessages(_)
-            | Request::ListMessages(_)
-            | Request::CountMessages(_)
-            | Request::PurgeMessages(..) => {}
         }
     }
 
