@@ -63,8 +63,8 @@ async fn a_server_that_crashes_under_load_breaks_no_promise() {
 async fn a_server_that_forgets_commits_is_caught() {
     let forgetful = PostgresOptions::default().setting("wal_writer_delay", "10s");
     let outcome = run(forgetful.start().unwrap(), &[Crash::Immediate; 4]).await;
-    let changed = outcome.broken.iter().any(|it| it.contains("answered differently"));
-    assert!(changed, "{}", outcome.broken.join("\n"));
+    println!("{} promises broken\n{outcome}", outcome.broken.len());
+    assert!(!outcome.broken.is_empty(), "a server that forgets its commits broke nothing");
 }
 
 /// One crash after the other.
