@@ -307,7 +307,12 @@ impl Caller {
                 Phase::Running(attempt, fingerprint) => {
                     self.same_payload(fingerprint.as_deref())?;
                     let clock = self.runtime.clock();
-                    let left = attempt.lease_end().saturating_sub(clock.elapsed());
+                    if !attempt.holds(clock) {
+                        self.runtime.flights().leave_behind(self.request.id, &attempt);
+                        return Ok(Next::ClaimAgain);
+                    }
+                    let lease_end = attempt.lease_end();
+                    let left = lease_end.saturating_sub(clock.elapsed());
                     let in_flight = Error::InFlight { retry_after: left };
                     let Some(until) = self.wait_until.filter(|until| *until > clock.elapsed())
                     else {
@@ -319,7 +324,8 @@ impl Caller {
                         changed = phase.changed() => if changed.is_err() {
                             return Ok(Next::ClaimAgain);
                         },
-                        () = clock.sleep_until(until) => return Err(in_flight),
+                        // Then it is renewed, or he claims, or has waited long enough.
+                        () = clock.sleep_until(until.min(lease_end)) => {}
                     }
                 }
             }

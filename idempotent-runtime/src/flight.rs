@@ -5,6 +5,7 @@
 
 use std::collections::hash_map::Entry;
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -42,11 +43,14 @@ pub(crate) struct Finished {
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     under_way: Mutex<IdMap<ExecutionId, Flight>>,
+    leads: AtomicU64,
 }
 
 /// One claim under way.
 #[derive(Debug)]
 struct Flight {
+    /// Which leader's it is.
+    lead: u64,
     phase: Phase,
     /// There once somebody follows: most leaders are alone.
     followers: Option<watch::Sender<Phase>>,
@@ -67,10 +71,23 @@ impl Flights {
         match self.under_way().entry(id) {
             Entry::Occupied(mut entry) => Seat::Follower(entry.get_mut().follow()),
             Entry::Vacant(entry) => {
-                entry.insert(Flight { phase: Phase::Claiming, followers: None });
-                Seat::Leader(Lead { flights: Arc::clone(self), id, left: false })
+                let number = self.leads.fetch_add(1, Ordering::Relaxed);
+                entry.insert(Flight { lead: number, phase: Phase::Claiming, followers: None });
+                Seat::Leader(Lead { flights: Arc::clone(self), id, number, left: false })
             }
         }
+    }
+
+    /// Leaves a leader behind whose lease has ended while his body neither returns nor stops: it blocks its thread, or
+    /// nobody polls it. His followers claim for themselves, and what he says from now on is heard by nobody.
+    pub(crate) fn leave_behind(&self, id: ExecutionId, attempt: &Arc<Attempt>) {
+        let mut under_way = self.under_way();
+        let is_his = |flight: &Flight| matches!(&flight.phase, Phase::Running(running, _) if Arc::ptr_eq(running, attempt));
+        let left =
+            if under_way.get(&id).is_some_and(is_his) { under_way.remove(&id) } else { None };
+        drop(under_way);
+        // Which wakes his followers.
+        drop(left);
     }
 
     fn under_way(&self) -> MutexGuard<'_, IdMap<ExecutionId, Flight>> {
@@ -81,7 +98,7 @@ impl Flights {
 
 impl Flight {
     fn follow(&mut self) -> watch::Receiver<Phase> {
-        let Self { phase, followers } = self;
+        let Self { phase, followers, .. } = self;
         followers.get_or_insert_with(|| watch::Sender::new(phase.clone())).subscribe()
     }
 }
@@ -91,6 +108,7 @@ impl Flight {
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     id: ExecutionId,
+    number: u64,
     /// It was given up with a last word.
     left: bool,
 }
@@ -107,7 +125,8 @@ impl Lead {
     }
 
     fn turn(&self, phase: Phase) {
-        if let Some(flight) = self.flights.under_way().get_mut(&self.id) {
+        let mut under_way = self.flights.under_way();
+        if let Some(flight) = under_way.get_mut(&self.id).filter(|it| it.lead == self.number) {
             if let Some(followers) = &flight.followers {
                 followers.send_replace(phase.clone());
             }
@@ -137,7 +156,11 @@ impl Lead {
         if mem::replace(&mut self.left, true) {
             return;
         }
-        let left = self.flights.under_way().remove(&self.id);
+        let left = {
+            let mut under_way = self.flights.under_way();
+            let is_his = under_way.get(&self.id).is_some_and(|it| it.lead == self.number);
+            if is_his { under_way.remove(&self.id) } else { None }
+        };
         if let Some(Flight { followers: Some(followers), .. }) = left
             && let Some(last) = last()
         {

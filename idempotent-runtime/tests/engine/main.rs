@@ -25,5 +25,6 @@ mod sharing;
 mod shutdown;
 mod steps;
 mod sweeps;
+mod takeovers;
 mod transactions;
 mod undone;

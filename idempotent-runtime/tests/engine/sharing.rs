@@ -1,13 +1,17 @@
 //! Callers who want the same execution at the same time.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use idempotent_runtime::__private::Handler;
-use idempotent_runtime::{Answer, Error, Observed, observe};
+use idempotent_runtime::__private::{Handler, call};
+use idempotent_runtime::{Answer, Error, Observed, Runtime, observe};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
-use crate::support::{AppError, PLAIN, Runs, ours, run, runtime, runtime_on, store};
+use crate::support::{
+    self, AppError, PLAIN, Runs, operation, ours, run, runtime, runtime_on, store,
+};
 
 static WAITING: Handler =
     Handler::new("waiting", "engine", "{key}").fingerprint(&["payload"]).wait_ms(5_000);
@@ -61,7 +65,7 @@ async fn a_caller_waits_no_longer_than_he_said() {
     };
     let running = tokio::spawn(async move { run(&first, &WAITING, "k", &1, slow).await });
     tokio::task::yield_now().await;
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     let second = run::<u8, _, _>(&runtime, &WAITING, "k", &1, async { panic!("ran") }).await;
     assert!(matches!(ours(second), Error::InFlight { .. }));
     assert_eq!(started.elapsed().as_secs(), 5);
@@ -187,4 +191,111 @@ async fn a_follower_gets_what_the_leader_stored_even_if_it_cannot_be_stored() {
     let follower = run::<f64, _, _>(&runtime, &WAITING, "k", &1, async { panic!("ran") }).await;
     assert!(matches!(ours(follower), Error::ResultUnavailable { .. }));
     assert!(leader.await.unwrap().unwrap().is_infinite());
+}
+
+/// Renewed for two seconds, whatever its body does.
+static BRIEF: Handler = Handler::new("brief", "engine", "{key}")
+    .fingerprint(&["payload"])
+    .lease_ms(1_000)
+    .max_runtime_ms(2_000);
+
+/// The same, and a duplicate waits.
+static PATIENT: Handler = Handler::new("brief", "engine", "{key}")
+    .fingerprint(&["payload"])
+    .lease_ms(1_000)
+    .max_runtime_ms(2_000)
+    .wait_ms(60_000);
+
+/// A call whose body has begun and is polled by nobody from here on. It returns 1 if it is woken.
+async fn stopped(
+    runtime: &Runtime,
+) -> (oneshot::Sender<()>, Pin<Box<dyn Future<Output = support::Answer<u8>>>>) {
+    let (wake, woken) = oneshot::channel();
+    let body = async move {
+        woken.await.unwrap();
+        Ok(1_u8)
+    };
+    let call = call::<support::Answer<u8>>(operation(runtime, &BRIEF, "k", &1), None);
+    let mut call = Box::pin(call.abandon(body));
+    assert!(timeout(Duration::from_millis(1), &mut call).await.is_err());
+    (wake, call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_polls_holds_its_key_in_its_own_process_no_longer_than_in_others() {
+    let runtime = runtime().await;
+    let (wake, call) = stopped(&runtime).await;
+    for _ in 0..3 {
+        let early = run::<u8, _, _>(&runtime, &BRIEF, "k", &1, async { panic!("ran") }).await;
+        let Error::InFlight { retry_after } = ours(early) else { panic!("not in flight") };
+        assert!(retry_after > Duration::ZERO, "a consumer would come back at once");
+        tokio::time::sleep(retry_after + Duration::from_millis(1)).await;
+    }
+    assert_eq!(run(&runtime, &BRIEF, "k", &1, async { Ok(2_u8) }).await.unwrap(), 2);
+    wake.send(()).unwrap();
+    assert!(matches!(ours(call.await), Error::LeaseLost));
+    let last = run::<u8, _, _>(&runtime, &BRIEF, "k", &1, async { panic!("ran") }).await;
+    assert_eq!(last.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_waits_for_a_body_that_nobody_polls_runs_when_its_lease_has_lapsed() {
+    let runtime = runtime().await;
+    let (_wake, _call) = stopped(&runtime).await;
+    let began = Instant::now();
+    let waited = observe(run(&runtime, &PATIENT, "k", &1, async { Ok(2_u8) })).await;
+    assert_eq!((waited.output.unwrap(), waited.answer), (2, Some(Answer::Executed)));
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(4), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_leader_does_who_was_left_behind_does_not_touch_his_successors_followers() {
+    let runtime = runtime().await;
+    let (wake, call) = stopped(&runtime).await;
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let (finish, finished) = oneshot::channel::<()>();
+    let body = async move {
+        finished.await.unwrap();
+        Ok(2_u8)
+    };
+    let second = runtime.clone();
+    let second = tokio::spawn(async move { run(&second, &PATIENT, "k", &1, body).await });
+    let third = runtime.clone();
+    let third = tokio::spawn(async move {
+        observe(run::<u8, _, _>(&third, &PATIENT, "k", &1, async { panic!("ran") })).await
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    wake.send(()).unwrap();
+    assert!(matches!(ours(call.await), Error::LeaseLost));
+    let fourth = observe(run::<u8, _, _>(&runtime, &PATIENT, "k", &1, async { panic!("ran") }));
+    let mut fourth = Box::pin(fourth);
+    assert!(timeout(Duration::from_millis(1), &mut fourth).await.is_err());
+    finish.send(()).unwrap();
+    assert_eq!(second.await.unwrap().unwrap(), 2);
+    for joined in [third.await.unwrap(), fourth.await] {
+        assert_eq!((joined.output.unwrap(), joined.answer), (2, Some(Answer::Joined)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_body_that_blocks_its_thread_is_taken_over_in_its_own_process() {
+    static BLOCKING: Handler = Handler::new("blocking", "engine", "{key}")
+        .lease_ms(200)
+        .max_runtime_ms(200)
+        .wait_ms(60_000);
+    let runtime = runtime().await;
+    let (started, has_started) = oneshot::channel();
+    let (wake, woken) = std::sync::mpsc::channel::<()>();
+    let body = async move {
+        started.send(()).unwrap();
+        woken.recv().unwrap();
+        Ok(1_u8)
+    };
+    let first = runtime.clone();
+    let blocked = tokio::spawn(async move { run(&first, &BLOCKING, "k", &1, body).await });
+    has_started.await.unwrap();
+    assert_eq!(run(&runtime, &BLOCKING, "k", &1, async { Ok(2_u8) }).await.unwrap(), 2);
+    wake.send(()).unwrap();
+    assert!(matches!(ours(blocked.await.unwrap()), Error::LeaseLost));
 }

@@ -1,5 +1,6 @@
 //! A handler by hand, a runtime on paused time, and a store that fails on demand.
 
+mod late;
 mod messages;
 
 use std::collections::VecDeque;
@@ -24,6 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::books::{Book, Books};
+use late::Late;
 
 /// The handlers' error.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
@@ -117,7 +119,8 @@ where
 /// A store on paused time, and the faults that it will have.
 pub(crate) fn store() -> Faulty {
     let inner = Memory::new(Arc::new(TokioClock::new()));
-    Faulty { inner, faults: Arc::default(), renewals: Runs::default(), books: Arc::default() }
+    let (faults, renewals) = (Arc::default(), Runs::default());
+    Faulty { inner, faults, renewals, late: Arc::default(), books: Arc::default() }
 }
 
 /// A runtime on that store; two of them are two processes.
@@ -160,6 +163,7 @@ pub(crate) struct Faulty {
     pub(crate) inner: Memory,
     faults: Arc<Mutex<Planned>>,
     renewals: Runs,
+    pub(crate) late: Arc<Late>,
     pub(crate) books: Arc<Mutex<Books>>,
 }
 
@@ -192,6 +196,7 @@ impl Faulty {
         work: impl Future<Output = Result<A, StoreError>>,
     ) -> Result<A, StoreError> {
         let error = |kind| StoreError::new(kind, format!("{operation}: planned"));
+        self.late.come(operation).await;
         match self.fault(operation) {
             None => work.await,
             Some(Fault::AckLost) => {
@@ -236,6 +241,7 @@ impl Store for Faulty {
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
+        self.late.note(takeovers);
         self.answer("take_over", self.inner.take_over(takeovers)).await
     }
 
