@@ -66,7 +66,8 @@ pub fn decide(seen: &Seen, me: Owner) -> Decision {
         }
         State::Running if record.owner == me => Decision::Own { token: record.token },
         State::Running if record.lease_until >= *now => {
-            Decision::InFlight { retry_after_ms: now.ms_until(record.lease_until) }
+            // At its very end it still holds: whoever waits for no time at all asks again and again.
+            Decision::InFlight { retry_after_ms: now.ms_until(record.lease_until).max(1) }
         }
         State::Running if record.crashes >= record.limits.crashes_max => Decision::Exhausted,
         State::Running => Decision::TakeOver,

@@ -92,9 +92,6 @@ async fn a_fake_that_names_its_boundaries_is_stopped_between_two_effects() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(
-        failed.contains("`page` happened 3 times, and is expected exactly 2 times"),
-        "{failed}"
-    );
+    assert!(failed.contains("`page` happened 3 times, and is expected exactly twice"), "{failed}");
     assert!(failed.contains("the process dies after `print`; another one goes on"), "{failed}");
 }

@@ -7,7 +7,7 @@ use idempotent_runtime::outbox::{self, Delivery, SinkExt};
 use idempotent_runtime::step::Backoff;
 use idempotent_runtime::testing::provider::{FakeProvider, HungUp, Request};
 use idempotent_runtime::{
-    Error, Execution, Found, Runtime, idempotent, provider_key, step, testing,
+    Disposition, Error, Execution, Found, Runtime, idempotent, provider_key, step, testing,
 };
 
 use crate::fakes::{Mailbox, Shop, ShopError};
@@ -59,6 +59,44 @@ async fn a_plain_step_is_at_least_once() {
     testing::world(async || Shop::new())
         .call(async |shop| a_plain_step(1, shop.clone()).await)
         .at_least_once("index", async |shop| shop.charge.count())
+        .run()
+        .await;
+}
+
+#[idempotent(key = "right:loop:{order}")]
+async fn a_loop_of_plain_steps(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
+    for item in 0..3_u64 {
+        step("index").part(&item).run(async |_| shop.charge.happen().await).await?;
+    }
+    Ok(order)
+}
+
+#[tokio::test]
+async fn each_plain_step_of_a_loop_is_at_least_once() {
+    testing::world(async || Shop::new())
+        .call(async |shop| a_loop_of_plain_steps(1, shop.clone()).await)
+        .at_least_once("index", async |shop| shop.charge.count())
+        .run()
+        .await;
+}
+
+/// The loop of a consumer is in the call; it waits exactly as long as it is told to.
+#[tokio::test]
+async fn a_consumer_that_asks_again_by_itself() {
+    testing::world(async || Shop::new())
+        .call(async |shop| {
+            loop {
+                let Err(error) = sends_the_provider_key(1, shop.clone()).await else {
+                    return Ok(());
+                };
+                let ShopError::Idempotent(ours) = &error else { return Err(error) };
+                match ours.disposition() {
+                    Disposition::RetryAfter(after) => tokio::time::sleep(after).await,
+                    Disposition::Ack | Disposition::DeadLetter => return Err(error),
+                }
+            }
+        })
+        .once("charge", async |shop| shop.bank.charges())
         .run()
         .await;
 }

@@ -446,6 +446,35 @@ async fn two_of_three() {
     is(&failed, &[Cause::OutsideSteps], &words);
 }
 
+/// What may be repeated may not be lost, in a loop either.
+#[tokio::test]
+async fn two_of_at_least_three() {
+    let failed = testing::world(async || Shop::new())
+        .call(async |shop| skips_what_another_began(1, shop.clone()).await)
+        .at_least_once("parcel", async |shop| shop.parcels())
+        .check()
+        .await
+        .unwrap_err();
+    let words = ["`parcel` happened twice, and is expected at least 3 times"];
+    is(&failed, &[Cause::OutsideSteps], &words);
+}
+
+/// A consumer that asks again whatever it is told, and so for ever where a person has to decide.
+#[tokio::test]
+async fn a_call_that_asks_for_ever() {
+    let failed = failed!(
+        async |shop: &Shop| loop {
+            match has_an_at_most_once_step(1, shop.clone()).await {
+                Ok(charge) => return Ok::<_, ShopError>(charge),
+                Err(_) => tokio::time::sleep(Duration::from_secs(30)).await,
+            }
+        },
+        async |shop| shop.charge.count()
+    );
+    assert!(failed.causes().any(|it| it == Cause::Hangs), "{failed}");
+    assert!(failed.to_string().contains("while `disposition()` is `RetryAfter`"), "{failed}");
+}
+
 #[idempotent(key = "wrong:left:{order}")]
 async fn leaves_its_step_to_a_task(order: u64, #[context] shop: Shop) -> Result<u64, ShopError> {
     let execution = Execution::current();

@@ -72,35 +72,41 @@ pub(super) struct Found {
 pub(super) enum Expected {
     Exactly(u64),
     AtMostOnce,
-    AtLeastOnce,
+    AtLeast(u64),
 }
 
 impl Expected {
+    /// What is expected where something goes wrong, of what happens so often when nothing does.
+    fn beside(self, usual: u64) -> Self {
+        match self {
+            Self::AtLeast(times) => Self::AtLeast(times.max(usual)),
+            Self::Exactly(_) | Self::AtMostOnce => self,
+        }
+    }
+
     /// Whether that many are right. Of an operation that a person has to decide about, the rest is still to come.
     fn allows(self, count: u64, unfinished: bool) -> bool {
         match self {
             Self::Exactly(times) if unfinished => count <= times,
             Self::Exactly(times) => count == times,
             Self::AtMostOnce => count <= 1,
-            Self::AtLeastOnce => unfinished || count >= 1,
+            Self::AtLeast(times) => unfinished || count >= times,
         }
     }
 
     /// Whether that many are too few.
     fn is_more_than(self, count: u64) -> bool {
         match self {
-            Self::Exactly(times) => count < times,
+            Self::Exactly(times) | Self::AtLeast(times) => count < times,
             Self::AtMostOnce => false,
-            Self::AtLeastOnce => count == 0,
         }
     }
 
     fn words(self) -> String {
         match self {
-            Self::Exactly(1) => "exactly once".to_owned(),
-            Self::Exactly(times) => format!("exactly {times} times"),
+            Self::Exactly(count) => format!("exactly {}", times(count)),
             Self::AtMostOnce => "at most once".to_owned(),
-            Self::AtLeastOnce => "at least once".to_owned(),
+            Self::AtLeast(count) => format!("at least {}", times(count)),
         }
     }
 }
@@ -126,11 +132,12 @@ pub(super) fn of_the_usual<W>(check: &Check<'_, W>, played: &Played) -> Vec<Foun
     }
     for (effect, declared) in check.effects.iter().enumerate() {
         let count = played.counts[effect];
-        let wanted = match declared.expected {
-            Expected::Exactly(times) => times,
-            Expected::AtMostOnce | Expected::AtLeastOnce => 1,
+        let is_right = match declared.expected {
+            Expected::Exactly(times) => count == times,
+            Expected::AtMostOnce => count == 1,
+            Expected::AtLeast(times) => count >= times,
         };
-        if count != wanted {
+        if !is_right {
             found.push(Found {
                 cause: Cause::WrongCount,
                 effect: Some(effect),
@@ -140,7 +147,7 @@ pub(super) fn of_the_usual<W>(check: &Check<'_, W>, played: &Played) -> Vec<Foun
                     times(count),
                     declared.expected.words()
                 ),
-                advice: miscounted(count),
+                advice: miscounted(declared.expected, count),
             });
         }
     }
@@ -164,21 +171,22 @@ pub(super) fn of_a_fault<W>(check: &Check<'_, W>, usual: &Played, played: &Playe
         .any(|end| matches!(end, End::Review { open, .. } if may_review(check, usual, open)));
     for (effect, declared) in check.effects.iter().enumerate() {
         let count = played.counts[effect];
-        if declared.expected.allows(count, unfinished) {
+        let expected = declared.expected.beside(usual.counts[effect]);
+        if expected.allows(count, unfinished) {
             continue;
         }
         let headline = format!(
             "`{}` happened {}, and is expected {}",
             declared.name,
             times(count),
-            declared.expected.words()
+            expected.words()
         );
         // Where it happens when nothing goes wrong.
         let rise = usual.rises.iter().chain(&played.rises).find(|it| it.effect == effect);
         let spot = rise.map_or(Spot::Body, |it| it.spot.clone());
         let name = &declared.name;
         let (cause, advice) = match other_step(usual, played, effect) {
-            _ if declared.expected.is_more_than(count) => lost(&spot, name),
+            _ if expected.is_more_than(count) => lost(&spot, name),
             Some((before, after)) => (Cause::StepNameChanges, renamed(before, after)),
             None => repeated(&spot, name),
         };
@@ -320,7 +328,8 @@ fn ended<W>(check: &Check<'_, W>, usual: &Played, played: &Played, end: &End) ->
             Cause::Hangs,
             "the call does not end".to_owned(),
             "in virtual time a world waits for timers and for what happens in memory. What waits for a thread, a \
-             socket or a file is checked in real time, with `.on(&runtime)`",
+             socket or a file is checked in real time, with `.on(&runtime)`. A call that asks \
+             again by itself does so while `disposition()` is `RetryAfter`, and no longer: what needs a person, or is wrong, stays so",
         )),
         End::Panicked(text) => Some(found(
             Cause::Panics,

@@ -1,6 +1,6 @@
 //! What to write instead.
 
-use super::{Cause, Found};
+use super::{Cause, Expected, Found};
 use crate::protocol::StepClass;
 use crate::testing::world::play::Spot;
 use crate::testing::world::point::Name;
@@ -109,10 +109,17 @@ fn behind() -> String {
 }
 
 /// An effect that does not happen as often as expected though nothing went wrong.
-pub(super) fn miscounted(count: u64) -> String {
-    let advice = "look whether the counting closure counts this effect and no other, and whether the world is made anew \
-                  for each scenario (a database that outlives it keeps its rows); an effect that happens n times is \
-                  declared with `.times(name, n, ..)`";
+pub(super) fn miscounted(expected: Expected, count: u64) -> String {
+    let several = match expected {
+        Expected::AtMostOnce => "each of several is declared by itself, under a name of its own",
+        Expected::Exactly(_) | Expected::AtLeast(_) => {
+            "an effect that happens n times is declared with `.times(name, n, ..)`"
+        }
+    };
+    let advice = format!(
+        "look whether the counting closure counts this effect and no other, and whether the world is made anew for each \
+         scenario (a database that outlives it keeps its rows); {several}"
+    );
     let unseen = "; a message is delivered where `.relay(..)` gives it a sink; a handler that is called in a task of its \
                   own finds the world's runtime with `testing::runtime().scope(..)`";
     format!("{advice}{}", if count == 0 { unseen } else { "" })

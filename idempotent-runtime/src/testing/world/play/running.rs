@@ -21,6 +21,9 @@ use crate::testing::world::script::{Called, Local};
 /// How often tasks get a turn before one of those that stand at a point is chosen.
 const TURNS: usize = 4;
 
+/// A future that comes to more points does not end.
+const POINTS_MAX: usize = 100_000;
+
 /// What a call came to.
 pub(super) type Answer = (Called, Option<ErrorKind>);
 
@@ -187,7 +190,8 @@ impl<'p, W> Play<'p, '_, W> {
         course: &mut Course,
         mut future: Pin<&mut (dyn Future<Output = T> + '_)>,
     ) -> Drive<T> {
-        loop {
+        let hangs = tokio::time::Instant::now() + self.pace.call_max;
+        for _ in 0..POINTS_MAX {
             for _ in 0..if self.shuffle { TURNS } else { 0 } {
                 tokio::select! {
                     biased;
@@ -203,7 +207,7 @@ impl<'p, W> Play<'p, '_, W> {
                     biased;
                     Some(crossing) = course.crossings.recv() => crossing,
                     over = caught(future.as_mut()) => return self.ended(course, over).await,
-                    () = tokio::time::sleep(self.pace.call_max) => return Drive::Hangs,
+                    () = tokio::time::sleep_until(hangs) => return Drive::Hangs,
                 },
                 several => course.waiting.swap_remove(self.random.below(several)),
             };
@@ -222,6 +226,7 @@ impl<'p, W> Play<'p, '_, W> {
             // A task that is gone goes nowhere.
             let _ = crossing.go.send(Go::On);
         }
+        Drive::Hangs
     }
 
     /// Whether the process is to be stopped here.
