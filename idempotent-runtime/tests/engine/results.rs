@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use idempotent_runtime::__private::Handler;
-use idempotent_runtime::{Error, Runtime};
+use idempotent_runtime::{Error, Runtime, step};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -50,6 +50,40 @@ replays! {
     the_largest_i128_is_replayed: i128::MAX;
     a_nul_character_is_replayed: "a\0b\u{10FFFF}".to_owned();
     a_float_is_replayed: 0.1_f64 + 0.2;
+}
+
+/// Floats of every size, and sums of money with a tax on them.
+fn floats() -> impl Iterator<Item = f64> {
+    let random = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (n << 17);
+    let any = (1..5_000).map(move |n| f64::from_bits(random(n))).filter(|it| it.is_finite());
+    any.chain((1..5_000).map(|cents: u32| f64::from(cents) / 100.0 * 1.19))
+}
+
+#[tokio::test(start_paused = true)]
+async fn floats_are_replayed_to_the_last_bit() {
+    let bits = |floats: Vec<f64>| floats.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let (first, second, runs) = twice(|| floats().collect::<Vec<_>>()).await;
+    assert_eq!(bits(first.unwrap()), bits(second.unwrap()));
+    assert_eq!(runs, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_whose_value_is_a_float_is_recorded() {
+    let (runtime, runs) = (runtime().await, Runs::default());
+    for attempt in 1..=2 {
+        let noted = runs.clone();
+        let body = async move {
+            let charged = step("charge").run(async |_| {
+                noted.note();
+                Ok::<_, AppError>(365.33 * 1.19)
+            });
+            let charged: f64 = charged.await?;
+            if attempt == 1 { Err(AppError::Unlucky) } else { Ok(charged.to_bits()) }
+        };
+        let answer = run::<u64, _, _>(&runtime, &PLAIN, "k", &(), body).await;
+        assert_eq!(answer.ok(), (attempt == 2).then(|| (365.33_f64 * 1.19).to_bits()));
+    }
+    assert_eq!(runs.count(), 1);
 }
 
 /// Asserts that the value reached the first caller, and that the second was told why it cannot reach him.
