@@ -38,6 +38,7 @@ pub struct Route {
     pub(super) attempts_max: u32,
     pub(super) backoff: (Duration, Duration),
     pub(super) lease: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl fmt::Debug for Route {
@@ -49,6 +50,7 @@ impl fmt::Debug for Route {
             .field("attempts_max", &self.attempts_max)
             .field("backoff", &self.backoff)
             .field("lease", &self.lease)
+            .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
 }
@@ -61,7 +63,7 @@ impl<S: Sink> From<S> for Route {
 
 impl Route {
     /// A sink with the defaults: at least once, 16 deliveries at a time, 20 tries between 1 second and 15 minutes
-    /// apart, and a lease of 30 seconds, which is renewed during a longer delivery.
+    /// apart, a lease of 30 seconds, which is renewed during a longer delivery, and 15 minutes for one try.
     pub fn new(sink: impl Sink) -> Self {
         Self {
             sink: Arc::new(sink),
@@ -71,6 +73,7 @@ impl Route {
             attempts_max: 20,
             backoff: (Duration::from_secs(1), Duration::from_mins(15)),
             lease: Duration::from_secs(30),
+            timeout: Duration::from_mins(15),
         }
     }
 
@@ -125,6 +128,15 @@ impl Route {
         self
     }
 
+    /// Gives one try this long, the question before it included; 15 minutes unless set. What is cut off may have
+    /// arrived, as after [`SinkError::retry`]. A sink that blocks its thread is not cut off, but keeps its message from
+    /// others no longer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
     #[cfg(feature = "testing")]
     pub(super) fn be_watched(&mut self, runtime: &crate::runtime::Runtime, topic: &str) {
         let (runtime, topic) = (runtime.clone(), topic.to_owned());
@@ -146,6 +158,9 @@ impl Route {
         }
         if !(Duration::from_millis(100)..=Duration::from_hours(1)).contains(&self.lease) {
             return wrong("lease", "a lease lasts from 100 ms to 1 h");
+        }
+        if self.timeout.is_zero() {
+            return wrong("timeout", "a delivery needs some time");
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod claims;
 mod completions;
 mod drops;
 mod faults;
+mod hung;
 mod leases;
 mod limits;
 mod observability;

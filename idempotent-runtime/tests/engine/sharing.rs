@@ -278,7 +278,7 @@ async fn what_a_leader_does_who_was_left_behind_does_not_touch_his_successors_fo
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+#[tokio::test]
 async fn a_body_that_blocks_its_thread_is_taken_over_in_its_own_process() {
     static BLOCKING: Handler = Handler::new("blocking", "engine", "{key}")
         .lease_ms(200)
@@ -293,9 +293,14 @@ async fn a_body_that_blocks_its_thread_is_taken_over_in_its_own_process() {
         Ok(1_u8)
     };
     let first = runtime.clone();
-    let blocked = tokio::spawn(async move { run(&first, &BLOCKING, "k", &1, body).await });
+    // It blocks a tokio runtime of its own, or it might block the timer that this test waits for.
+    let blocked = std::thread::spawn(move || {
+        let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tasks.block_on(run(&first, &BLOCKING, "k", &1, body))
+    });
     has_started.await.unwrap();
     assert_eq!(run(&runtime, &BLOCKING, "k", &1, async { Ok(2_u8) }).await.unwrap(), 2);
     wake.send(()).unwrap();
+    let blocked = tokio::task::spawn_blocking(|| blocked.join().unwrap());
     assert!(matches!(ours(blocked.await.unwrap()), Error::LeaseLost));
 }

@@ -26,6 +26,9 @@ pub(super) fn end_of(
         },
         Outcome::Unknown(error) => ending.ask(shortened(error), None),
         Outcome::Panicked => ending.unsure("the sink panicked".to_owned(), None),
+        Outcome::TooLong => {
+            ending.unsure(format!("the delivery took longer than {:?}", route.timeout), None)
+        }
         Outcome::Expired => return None,
     })
 }

@@ -24,6 +24,8 @@ pub(super) enum Outcome {
     /// The outside was asked, and nobody knows.
     Unknown(String),
     Panicked,
+    /// It did not end in the time that it was given.
+    TooLong,
     /// The lease could not be kept.
     Expired,
 }
@@ -48,6 +50,8 @@ pub(super) struct Flight {
     pub(super) message: Arc<MessageRecord>,
     pub(super) task: AbortHandle,
     pub(super) lease: Arc<Lease>,
+    /// From then on it is renewed no more, on the process's clock.
+    pub(super) until: Duration,
 }
 
 impl Flight {
@@ -102,7 +106,7 @@ impl Lease {
 pub(super) async fn deliver(
     route: Arc<Route>,
     message: Arc<MessageRecord>,
-    lease: Arc<Lease>,
+    (lease, until): (Arc<Lease>, Duration),
     clock: Arc<dyn Clock>,
 ) -> Outcome {
     let span = tracing::info_span!(
@@ -134,5 +138,6 @@ pub(super) async fn deliver(
         // First, so that it is looked at directly before the effect.
         () = lease.over(&*clock) => Outcome::Expired,
         outcome = caught(delivering).instrument(span) => outcome.unwrap_or(Outcome::Panicked),
+        () = clock.sleep_until(until) => Outcome::TooLong,
     }
 }

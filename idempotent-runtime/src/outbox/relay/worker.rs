@@ -260,8 +260,9 @@ impl Worker {
             return;
         }
         self.renew_at = asked.saturating_add(lease / 3);
+        let flights = self.flights.iter().filter(|(_, flight)| asked < flight.until);
         let (ids, renewals): (Vec<Id>, Vec<_>) =
-            self.flights.iter().map(|(id, flight)| (*id, flight.renewal(lease))).unzip();
+            flights.map(|(id, flight)| (*id, flight.renewal(lease))).unzip();
         if renewals.is_empty() {
             return;
         }
@@ -297,14 +298,15 @@ impl Worker {
         let renew_at = asked.saturating_add(self.route.lease / 3);
         self.renew_at =
             if self.flights.is_empty() { renew_at } else { self.renew_at.min(renew_at) };
+        let until = self.now().saturating_add(self.route.timeout);
         let delivering = deliver(
             Arc::clone(&self.route),
             Arc::clone(&message),
-            Arc::clone(&lease),
+            (Arc::clone(&lease), until),
             self.runtime.shared_clock(),
         );
         let task = self.deliveries.spawn(delivering);
-        self.flights.insert(task.id(), Flight { message, task, lease });
+        self.flights.insert(task.id(), Flight { message, task, lease, until });
     }
 
     /// Drops the deliveries that did not end within the grace.
