@@ -8,6 +8,7 @@ mod fact;
 mod facts;
 mod fragment;
 mod places;
+mod plans;
 mod predicate;
 mod run;
 mod table;
@@ -22,6 +23,10 @@ pub mod locks;
 mod messages;
 #[cfg(feature = "postgres")]
 mod purges;
+#[cfg(feature = "postgres")]
+mod spared;
+#[cfg(feature = "sqlite")]
+pub(crate) mod undercut;
 
 pub use fact::Fact;
 pub(crate) use facts::facts;

@@ -15,7 +15,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteQueryResult};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, SqlSafeStr, Sqlite, SqlitePool};
 use tokio::sync::OnceCell;
 
-use crate::guards::{self, Fact, Guarded};
+use crate::guards::{self, Fact, Guarded, undercut};
 use crate::model::Place;
 use crate::sql::{EMPTY, Own, Sql};
 
@@ -177,7 +177,7 @@ impl Guarded for SqliteFactory {
     }
 
     fn facts() -> Vec<Fact<Self>> {
-        guards::facts()
+        guards::facts().into_iter().chain(undercut::facts()).collect()
     }
 
     async fn prepare(&self, sql: &str) -> Result<(), String> {

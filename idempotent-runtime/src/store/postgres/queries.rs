@@ -201,7 +201,7 @@ fn claim(t: &str, condition: &str) -> String {
 /// committed while this waited for the row, and would not be seen.
 fn take_over(t: &str, s: &str) -> String {
     format!(
-        "WITH p AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND token = $8 AND state = 2),
+        "WITH p AS MATERIALIZED (SELECT id FROM {t} WHERE id = $7 AND state = 2),
          l AS MATERIALIZED (
            SELECT id, state, owner, not_before, lease_until, blind_steps
            FROM {t} WHERE id = $7 AND token = $8 FOR NO KEY UPDATE),
@@ -225,9 +225,8 @@ fn take_over(t: &str, s: &str) -> String {
            FROM g WHERE e.id = g.id AND g.is_blind
            RETURNING e.id)
          SELECT g.is_blind AS is_reviewed, p.id IS NOT NULL AS is_whole, g.now, {columns}, {steps}
-         FROM g LEFT JOIN u ON true LEFT JOIN b ON true LEFT JOIN p ON p.id = u.id
-           LEFT JOIN {s} s ON s.id = p.id
-         WHERE u.id IS NOT NULL OR b.id IS NOT NULL",
+         FROM g LEFT JOIN u ON true LEFT JOIN b ON true LEFT JOIN p ON true
+           LEFT JOIN {s} s ON s.id = p.id",
         token = token("g.now"),
         granted = list("e", GRANTED),
         columns = list("u", GRANTED),
@@ -250,7 +249,7 @@ fn renew(t: &str) -> String {
            FROM k CROSS JOIN LATERAL (
              SELECT id, owner, token FROM {t} e
              WHERE {guard} AND {runtime_ends} > clock_timestamp()
-             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) e),
+             FOR NO KEY UPDATE SKIP LOCKED) e),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now),
          u AS (
            UPDATE {t} e SET lease_until = LEAST(n.now + {lease}, {runtime_ends})
@@ -314,7 +313,7 @@ fn reap(t: &str) -> String {
 /// Deletes the expired with their steps, and sends the abandoned to review. Delivered messages stay.
 ///
 /// The steps that are deleted are those that were there when the statement began. An execution that was expired then,
-/// and behind the lock still has its token, has got no others; one that has moved on is left to the next purge.
+/// and behind the lock still has the token of then, has got no others; one that has moved on is left to the next purge.
 fn purge(t: &str, s: &str, o: &str) -> String {
     let expired = format!(
         "CASE WHEN state IN (3, 4) THEN done_at
@@ -326,7 +325,7 @@ fn purge(t: &str, s: &str, o: &str) -> String {
     let undelivered =
         format!("EXISTS (SELECT FROM {o} m WHERE m.execution = e.id AND m.stage <> 3)");
     format!(
-        "WITH p AS MATERIALIZED (SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}),
+        "WITH p AS MATERIALIZED (SELECT id, token FROM {t} WHERE id = ANY ($1)),
          l AS MATERIALIZED (
            SELECT id, token FROM {t} WHERE id = ANY ($1) AND {expired}
            FOR UPDATE SKIP LOCKED),

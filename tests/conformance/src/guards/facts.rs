@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::protocol::{
-    Completion, ExecutionId, Granted, Message, MessageId, Owner, Record, Release, ReleaseTo,
-    Renewal, Renewed, SettleTo, Settled, Settlement, Step, StepRecord, StepRecorded, StepStart,
-    StepStarted, TakeOver, TakenOver, Target, Token, Written,
+    Completion, DeliveryEnd, DeliveryEndTo, ExecutionId, Granted, Message, MessageClaim, MessageId,
+    Micros, Owner, Record, Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement,
+    Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver, TakenOver, Target, Token,
+    Written,
 };
 use idempotent_runtime::store::{Cursor, Store};
 use idempotent_runtime::testing::conformance::Factory;
@@ -38,6 +39,7 @@ pub(crate) fn facts<P: Guarded + Sql>() -> Vec<Fact<P>> {
         Fact::new("purge_reviews_within_an_instant", review_within_an_instant),
         Fact::new("list_review_goes_on_within_an_instant", list_within_an_instant),
         Fact::new("completion_elsewhere_sends_over_no_undelivered_message", sends_over_nothing),
+        Fact::new("purge_of_messages_deletes_the_oldest_first", oldest_first),
     ]
 }
 
@@ -271,6 +273,10 @@ async fn steps<P: Guarded + Sql>(place: Arc<Mutated<P>>) {
     assert!(matches!(recorded[..], [StepRecorded::Done { .. }]), "{recorded:?}");
     let recorded = record(2).await;
     assert!(matches!(recorded[..], [StepRecorded::Done { .. }]), "{recorded:?}");
+    // One that is left to be taken for it.
+    let done = twins.store.complete(&[complete_of(2)]).await.expect("complete");
+    assert_eq!(done, [Written::Done]);
+    assert_eq!(record(3).await, [StepRecorded::Fenced]);
 }
 
 /// Five executions that were claimed at one instant.
@@ -385,4 +391,38 @@ async fn sends_over_nothing<P: Guarded + Sql>(place: Arc<Mutated<P>>) {
     run.await.expect_err("a message that waits would be lost");
     let left = store.messages().read_messages(&[MessageId([1; 16])]).await.expect("read_messages");
     assert_eq!(left[0].as_ref().expect("it waits").body, [1]);
+}
+
+async fn oldest_first<P: Guarded + Sql>(place: Arc<Mutated<P>>) {
+    let store = opened(&*place).await;
+    let granted = granted(&*store, &claim(1)).await;
+    let sends = Completion { messages: [1, 2, 3].map(message).to_vec(), ..completion(1, granted) };
+    assert_eq!(store.complete(&[sends]).await.expect("complete"), [Written::Done]);
+    let relay = MessageClaim {
+        namespace: "payments".to_owned(),
+        topic: "receipt".to_owned(),
+        owner: OWNER,
+        lease_ms: 600_000,
+        at_most_once: false,
+        reconciles: false,
+        rows_max: 10,
+        since: Micros(0),
+        again: false,
+    };
+    let claimed = store.messages().claim_messages(&[relay]).await.expect("claim_messages");
+    let ids = [2, 3, 1].map(|n| MessageId([n; 16]));
+    for id in ids {
+        let claimed = claimed[0].messages.iter().find(|message| message.id == id);
+        let token = claimed.expect("it is claimed").token;
+        let end = DeliveryEnd { id, owner: OWNER, token, to: DeliveryEndTo::Delivered };
+        let ended = store.messages().end_deliveries(&[end]).await.expect("end_deliveries");
+        assert_eq!(ended, [Written::Done]);
+        place.age(LEASE).await;
+    }
+    for left in [2, 1, 0] {
+        assert_eq!(store.messages().purge_messages(0, 1).await.expect("purge_messages"), 1);
+        let read = store.messages().read_messages(&ids).await.expect("read_messages");
+        assert!(read[..3 - left].iter().all(Option::is_none), "{read:?}");
+        assert_eq!(read.iter().flatten().count(), left);
+    }
 }

@@ -38,9 +38,11 @@ pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("start_that_waited_goes_by_what_the_entry_is_then", start_that_waited),
         Fact::new("record_that_waited_goes_by_what_the_entry_is_then", record_that_waited),
         Fact::new("clear_that_waited_goes_by_what_the_entry_is_then", clear_that_waited),
+        Fact::new("clear_counts_down_what_was_open_alone", clear_counts_the_open),
         Fact::new("record_of_an_open_step_that_waited_is_dated_behind", record_is_dated),
         Fact::new("start_finds_the_entry_of_its_name", start_finds),
         Fact::new("start_leaves_what_this_attempt_has_written", start_leaves),
+        Fact::new("start_over_an_open_step_leaves_its_execution", start_writes_once),
         Fact::new("journal_of_what_the_owner_has_is_its_own", journal_is_its_own),
         Fact::new("blind_step_sends_its_execution_to_review_alone", review_alone),
         Fact::new("blind_step_is_retried_where_a_person_says_so", blind_is_retried),
@@ -331,6 +333,27 @@ async fn clear_that_waited(place: Place) {
     record_waited(&place, &cases, StepFound::DidNotHappen).await;
 }
 
+/// The counters do not rely on it that only an open entry is cleared: here any is.
+async fn clear_counts_the_open(place: Place) {
+    let any = place.then(|name, sql| {
+        assert!(name != "steps.clear" || sql.contains("AND s.state = 1 AND s.owner"), "{sql}");
+        if name == "steps.clear" { sql.replace("s.state = 1 AND s.owner", "s.owner") } else { sql }
+    });
+    let any = opened(&Arc::new(any)).await;
+    let clear = record(0, OPEN[2].class, StepFound::DidNotHappen);
+    // One that is recorded before, or while the statement waits.
+    let journals = Journals::new(&place, OPEN[2]).await;
+    journals.recorded(record(0, OPEN[2].class, StepFound::Happened(b"1".to_vec()))).await;
+    any.record_steps(std::slice::from_ref(&clear)).await.expect("record_steps");
+    place.place.execute("UPDATE idempotent_step SET value = NULL, done_at = NULL").await;
+    are_counted(&journals, "recorded before").await;
+    let journals = Journals::new(&place, OPEN[2]).await;
+    let call = async move { any.record_steps(&[clear]).await };
+    let recorded = becomes("state = 2, value = '1', done_at = started_at");
+    meanwhile(&place, HOLD, &recorded, call).await.expect("record_steps");
+    are_counted(&journals, "recorded meanwhile").await;
+}
+
 async fn record_is_dated(place: Place) {
     let journals = Journals::new(&place, OPEN[0]).await;
     let record = record(0, OPEN[0].class, StepFound::Happened(b"1".to_vec()));
@@ -366,6 +389,19 @@ async fn start_leaves(place: Place) {
     let found = journals.store.start_steps(&[again]).await.expect("start_steps");
     assert_eq!(found, [StepStarted::Found(Box::new(before.1.clone()))]);
     assert_eq!(journals.all().await, before);
+}
+
+async fn start_writes_once(place: Place) {
+    let row = "SELECT ctid::text FROM idempotent_execution WHERE id = repeat('02', 16)::uuid";
+    let row = async || -> String {
+        sqlx::query_scalar(row).fetch_one(place.place.pool()).await.expect("it is there")
+    };
+    let journals = Journals::new(&place, OPEN[2]).await;
+    journals.inherited().await;
+    let before = row().await;
+    let again = StepStart { seen: Some(BEFORE), ..start(OWN, STEP, OPEN[2].class, false) };
+    journals.started(again).await;
+    assert_eq!(row().await, before);
 }
 
 fn take_over(owner: Owner, seen: Token) -> TakeOver {

@@ -13,7 +13,8 @@ use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use super::{Fact, Mutated, journal, messages, purges};
+use super::plans::postgres as plans;
+use super::{Fact, Mutated, journal, messages, purges, spared};
 use crate::postgres::PostgresFactory;
 use crate::sql::{Sql, claim, claimed, completion, granted, id, step_record};
 
@@ -55,6 +56,8 @@ pub fn facts() -> Vec<Fact<PostgresFactory>> {
     facts.extend(journal::facts());
     facts.extend(messages::facts());
     facts.extend(purges::facts());
+    facts.extend(spared::facts());
+    facts.extend(plans::facts());
     facts
 }
 

@@ -45,14 +45,17 @@ pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
 }
 
 /// A claim of messages that is answered with one, or has sent one to review.
-async fn claimed_by(store: &dyn Store, relay: MessageClaim) -> (Vec<MessageRecord>, usize) {
+pub(super) async fn claimed_by(
+    store: &dyn Store,
+    relay: MessageClaim,
+) -> (Vec<MessageRecord>, usize) {
     let claimed = store.messages().claim_messages(&[relay]).await.expect("claim_messages");
     let claimed = claimed.into_iter().next().expect("one answer");
     (claimed.messages, claimed.reviewed.len())
 }
 
 /// A message that is there, and due.
-async fn sent(place: &Place) -> Arc<dyn Store> {
+pub(super) async fn sent(place: &Place) -> Arc<dyn Store> {
     let store = opened(place).await;
     let token = running(&*store).await;
     let sends = sends(token, vec![message(1, None)]);
@@ -91,7 +94,7 @@ async fn says_nothing(place: Place) {
     }
 }
 
-async fn column(place: &Place, column: &str) -> Micros {
+pub(super) async fn column(place: &Place, column: &str) -> Micros {
     let sql = format!(
         "SELECT (extract(epoch FROM {column}) * 1000000)::bigint FROM idempotent_outbox
          WHERE id = repeat('01', 16)::uuid"

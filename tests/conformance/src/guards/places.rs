@@ -58,7 +58,6 @@ impl<P> Mutated<P> {
     }
 
     /// The same place, with its statements changed once more.
-    #[cfg(feature = "postgres")]
     pub(super) fn then(
         &self,
         change: impl Fn(&'static str, String) -> String + Send + Sync + 'static,

@@ -60,13 +60,13 @@ fn old(s: &str, step: &str, part: &str) -> String {
     )
 }
 
-/// `c`: the execution's row has one open step less, if the one that `w` wrote was open.
+/// `c`: the execution's row counts the entry that `w` wrote no more.
 fn closed(t: &str) -> String {
     format!(
         "c AS (
-           UPDATE {t} e SET open_steps = GREATEST(e.open_steps - 1, 0),
+           UPDATE {t} e SET open_steps = GREATEST(e.open_steps - old.is_open, 0),
              blind_steps = GREATEST(e.blind_steps - old.is_blind, 0)
-           FROM w, old WHERE e.id = w.id AND old.is_open = 1)"
+           FROM w, old WHERE e.id = w.id)"
     )
 }
 
@@ -116,13 +116,13 @@ fn record_new(t: &str, s: &str) -> String {
         "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $1 AND {GUARD} FOR NO KEY UPDATE)
          INSERT INTO {s} AS s (id, step, part, class, reconciles, state, generation, version, owner,
            started_at, alive_until, value, done_at)
-         SELECT l.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, n.now
-         FROM l CROSS JOIN LATERAL (SELECT clock_timestamp() AS now OFFSET 0) n
+         SELECT n.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, n.now
+         FROM (SELECT id, clock_timestamp() AS now FROM l) n
          ON CONFLICT (id, step, part) DO NOTHING RETURNING done_at"
     )
 }
 
-/// Records a step; no row where nothing was written. The execution's row is written only where the step was open.
+/// Records a step; no row where nothing was written. The execution's row is written only where the step has an entry.
 fn record(t: &str, s: &str) -> String {
     format!(
         "WITH {locked}, {old},

@@ -80,14 +80,15 @@ impl Outbox {
     }
 }
 
-/// What may be due, the longest waiting first; a row whose lease ends now is not, and the protocol says so.
+/// What may be due, the longest waiting first; a row whose lease ends now is not, and the protocol says so. No ordering
+/// key is equal to no other.
 fn due(columns: &str, t: &str) -> String {
     format!(
         "SELECT {columns} FROM {t} m
          WHERE m.namespace = ?1 AND m.topic = ?2 AND m.state IN (1, 2) AND m.due_at <= ?3
-           AND (m.ordering_key IS NULL OR NOT EXISTS (
+           AND NOT EXISTS (
              SELECT 1 FROM {t} e WHERE e.namespace = m.namespace AND e.topic = m.topic
-               AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3))
+               AND e.ordering_key = m.ordering_key AND e.seq < m.seq AND e.state <> 3)
          ORDER BY m.due_at, m.seq LIMIT ?4"
     )
 }

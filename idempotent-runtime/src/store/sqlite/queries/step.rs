@@ -11,14 +11,13 @@ pub(super) fn entry(s: &str) -> String {
     format!("SELECT {} FROM {s} s WHERE s.id = ?1 AND s.step = ?2 AND s.part = ?3", list("s", STEP))
 }
 
-/// Records a step that was not started, if it is not there.
+/// Records a step that was not started; an error if it is there.
 pub(super) fn record(t: &str, s: &str) -> String {
     format!(
         "INSERT INTO {s} (id, step, part, class, reconciles, state, generation, version, owner,
            started_at, alive_until, value, done_at)
          SELECT ?2, ?3, ?4, ?5, 0, 2, ?6, ?7, ?8, ?1, ?1, ?9, ?1 FROM {t}
-         WHERE id = ?2 AND owner = ?8 AND token = ?10 AND state = 1
-         ON CONFLICT (id, step, part) DO NOTHING"
+         WHERE id = ?2 AND owner = ?8 AND token = ?10 AND state = 1"
     )
 }
 

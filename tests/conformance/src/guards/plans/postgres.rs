@@ -1,0 +1,77 @@
+//! A plan that is kept is made for whatever parameters come, and perhaps when the tables had few rows.
+
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row as _};
+
+use super::super::{Fact, Mutated};
+use super::text;
+use crate::postgres::PostgresFactory;
+
+/// Statements, whose rows they find by an index, and the parameters of those whose plan depends on them.
+const FOUND: [(&str, &str, Option<&str>); 8] = [
+    ("outbox.claimed_before", "outbox", None),
+    ("outbox.ended_before", "outbox", None),
+    ("outbox.list", "outbox", Some("'payments', 4::smallint, NULL, 0, 10")),
+    ("outbox.purge", "outbox", None),
+    ("purge", "execution", None),
+    ("renew", "execution e", None),
+    ("steps.journals", "step", None),
+    ("take_over", "execution", None),
+];
+/// Tables of ten rows, as the planner knows them.
+const TEN: &str = "
+    INSERT INTO idempotent_execution (id, namespace, tenant, handler, version, state, owner,
+        token, lease_until, attempt_started_at, alive_until, attempts, crashes, lease_ms,
+        max_runtime_ms, crashes_max, retain_ms, created_at)
+      SELECT gen_random_uuid(), 'payments', '', 'charge', 1, 1, gen_random_uuid(),
+        n, now(), now(), now(), 1, 0, 1, 1, 1, 1, now() FROM generate_series(1, 10) n;
+    INSERT INTO idempotent_step (id, step, part, class, reconciles, state, generation, version,
+        owner, started_at, alive_until)
+      SELECT id, 'charge', '', 2, false, 1, 0, 1, owner, now(), now() FROM idempotent_execution;
+    INSERT INTO idempotent_outbox (id, execution, namespace, topic, body, state, attempts,
+        at_most_once, asks, owner, token, due_at, queued_at, created_at)
+      SELECT id, id, 'payments', 'receipt', '1', 1, 0, false, false, owner, 0, now(), now(),
+        now() FROM idempotent_execution;
+    ANALYZE idempotent_execution, idempotent_step, idempotent_outbox";
+
+pub(in super::super) fn facts() -> Vec<Fact<PostgresFactory>> {
+    vec![Fact::new("rows_are_found_by_an_index", found)]
+}
+
+async fn found(place: Arc<Mutated<PostgresFactory>>) {
+    let mut session = PgConnection::connect(&place.place.url()).await.expect("it lets us in");
+    // As the store's connections have it.
+    session.execute("SET enable_seqscan = off").await.expect("it is set");
+    session.execute(sqlx::raw_sql(TEN)).await.expect("they are filled");
+    for (statement, table, parameters) in FOUND {
+        let sql = text(&place, statement).await;
+        let plan = plan(&mut session, &sql, parameters).await;
+        assert!(by_index(&plan, table), "{statement}: {plan:#?}");
+    }
+}
+
+async fn plan(session: &mut PgConnection, sql: &str, parameters: Option<&str>) -> Vec<String> {
+    let (mode, parameters) = if let Some(parameters) = parameters {
+        ("custom", parameters.to_owned())
+    } else {
+        let last = (1..).take_while(|n| sql.contains(&format!("${n}"))).count();
+        ("generic", vec!["NULL"; last].join(", "))
+    };
+    let explain = format!(
+        "SET plan_cache_mode = force_{mode}_plan; DEALLOCATE ALL; PREPARE it AS {sql};
+         EXPLAIN EXECUTE it ({parameters})"
+    );
+    let rows = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(session).await;
+    rows.expect("it plans").iter().map(|row| row.get(0)).collect()
+}
+
+/// Whether each look into the table has a condition on an index, which stands in the next line.
+fn by_index(plan: &[String], table: &str) -> bool {
+    let table = format!(" on idempotent_{table} ");
+    let is_look = |line: &String| line.contains("Scan") && line.contains(&table);
+    let conditions = ["Index Cond", "Recheck Cond", "TID Cond"];
+    let has = |line: &String| conditions.iter().any(|condition| line.contains(condition));
+    let mut looks = plan.iter().enumerate().filter(|(_, line)| is_look(line));
+    looks.all(|(n, _)| plan.get(n + 1).is_some_and(has))
+}
