@@ -121,9 +121,9 @@ pub(crate) async fn twenty_handlers_with_steps_share_the_smallest_pool(place: Pl
 #[idempotent(
     key = "brief:{id}",
     name = "steps-brief",
-    retain = "1s",
-    max_runtime = "100ms",
-    lease = "100ms"
+    retain = "3s",
+    max_runtime = "3s",
+    lease = "3s"
 )]
 async fn brief(id: u8, #[context] runs: Runs) -> Result<u32, Error> {
     let _ = id;
