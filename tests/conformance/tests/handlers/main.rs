@@ -14,22 +14,28 @@ mod steps;
 macro_rules! on_every_store {
     ($($module:ident :: $property:ident)*) => {
         mod memory {
+            use crate::place::{Place, in_time};
+
             $(#[tokio::test] async fn $property() {
-                crate::$module::$property(crate::place::Place::memory()).await;
+                in_time(crate::$module::$property(Place::memory())).await;
             })*
         }
 
         #[cfg(feature = "sqlite")]
         mod sqlite {
+            use crate::place::{Place, in_time};
+
             $(#[tokio::test] async fn $property() {
-                crate::$module::$property(crate::place::Place::sqlite()).await;
+                in_time(crate::$module::$property(Place::sqlite())).await;
             })*
         }
 
         #[cfg(feature = "postgres")]
         mod postgres {
+            use crate::place::{Place, in_time};
+
             $(#[tokio::test] async fn $property() {
-                crate::$module::$property(crate::place::Place::postgres()).await;
+                in_time(crate::$module::$property(Place::postgres())).await;
             })*
         }
     };

@@ -1,10 +1,20 @@
 //! Where a property is tried: a fresh database, and runtimes on it.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::store::Memory;
 use idempotent_runtime::{Builder, Error, Runtime, SystemClock};
+
+/// What takes longer will not come: no property needs a fifth of it, on a busy machine either.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Runs a property, which fails when it waits for what does not come.
+pub(crate) async fn in_time(property: impl Future<Output = ()>) {
+    let ended = tokio::time::timeout(PATIENCE, property).await;
+    assert!(ended.is_ok(), "it waits for what did not come in {PATIENCE:?}");
+}
 
 /// A fresh database. Each runtime on it stands for one process.
 pub(crate) struct Place {

@@ -10,22 +10,28 @@ mod sinks;
 macro_rules! on_every_store {
     ($($property:ident)*) => {
         mod memory {
+            use crate::place::{Place, in_time};
+
             $(#[tokio::test] async fn $property() {
-                crate::properties::$property(crate::place::Place::memory()).await;
+                in_time(crate::properties::$property(Place::memory())).await;
             })*
         }
 
         #[cfg(feature = "sqlite")]
         mod sqlite {
+            use crate::place::{Place, in_time};
+
             $(#[tokio::test] async fn $property() {
-                crate::properties::$property(crate::place::Place::sqlite()).await;
+                in_time(crate::properties::$property(Place::sqlite())).await;
             })*
         }
 
         #[cfg(feature = "postgres")]
         mod postgres {
+            use crate::place::{Place, in_time};
+
             $(#[tokio::test] async fn $property() {
-                crate::properties::$property(crate::place::Place::postgres()).await;
+                in_time(crate::properties::$property(Place::postgres())).await;
             })*
         }
     };
@@ -51,14 +57,17 @@ on_every_store! {
 
 #[cfg(feature = "postgres")]
 mod told {
+    use crate::place::{Place, in_time};
+    use crate::properties::a_relay_is_woken_before_it_looks;
+
     /// The relay looks once an hour, so what arrives arrives because it was told.
     #[tokio::test]
     async fn postgres_wakes_a_relay_before_it_looks() {
-        crate::properties::a_relay_is_woken_before_it_looks(crate::place::Place::postgres()).await;
+        in_time(a_relay_is_woken_before_it_looks(Place::postgres())).await;
     }
 
     #[tokio::test]
     async fn memory_wakes_a_relay_before_it_looks() {
-        crate::properties::a_relay_is_woken_before_it_looks(crate::place::Place::memory()).await;
+        in_time(a_relay_is_woken_before_it_looks(Place::memory())).await;
     }
 }

@@ -11,8 +11,10 @@ use crate::place::Place;
 use crate::sinks::{Gated, Receiver, Silent};
 
 const TOPIC: &str = "receipt";
-/// Long enough for a busy machine to renew it, short enough to be waited for.
+/// Short enough to be waited for.
 const LEASE: Duration = Duration::from_millis(900);
+/// Long enough to be renewed in time on a busy machine.
+const LONG_LEASE: Duration = Duration::from_secs(4);
 
 /// Sends the numbers from `first` on, each with an ordering key of its own hundred.
 #[idempotent(key = "batch:{first}", runtime = runtime)]
@@ -218,14 +220,14 @@ pub(crate) async fn a_delivery_longer_than_its_lease_keeps_it(place: Place) {
     let (open, gate) = watch::channel(false);
     let slow = Gated { begun: Receiver::new(), done: Receiver::new(), gate };
     let (begun, done) = (slow.begun.clone(), slow.done.clone());
-    let first = Running::start(relay(&runtime).sink(TOPIC, Route::new(slow).lease(LEASE)));
+    let first = Running::start(relay(&runtime).sink(TOPIC, Route::new(slow).lease(LONG_LEASE)));
     send(&runtime, 1).await;
     begun.until(1).await;
     let other = place.runtime().await;
     let stranger = Receiver::new();
     let second =
-        Running::start(relay(&other).sink(TOPIC, Route::new(stranger.clone()).lease(LEASE)));
-    tokio::time::sleep(LEASE * 3).await;
+        Running::start(relay(&other).sink(TOPIC, Route::new(stranger.clone()).lease(LONG_LEASE)));
+    tokio::time::sleep(LONG_LEASE * 3 / 2).await;
     open.send_replace(true);
     done.until(1).await;
     first.stop().await;
