@@ -33,4 +33,4 @@ pub(crate) use facts::facts;
 pub use places::{Guarded, Mutated};
 pub use predicate::{Mutant, mutants};
 pub use run::{Report, verify};
-pub use table::{Row, Table};
+pub use table::Table;

@@ -9,13 +9,13 @@ use idempotent_runtime::protocol::{
     Completion, ExecutionId, Message, MessageId, Owner, StoredResult, Token,
 };
 use idempotent_runtime::store::Store;
-use idempotent_runtime::testing::Rewrite;
+use idempotent_runtime::testing::conformance::Factory;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::fact::{Fact, facts};
 use super::trial::Trial;
-use super::{Guarded, Mutated, Row, Table, mutants};
+use super::{Guarded, Mutated, Table, mutants};
 
 /// Places that are used at once: most of a property's time is spent waiting for the database.
 const PLACES: usize = 6;
@@ -33,10 +33,6 @@ pub struct Report {
     pub mutants: usize,
     /// Those that a property noticed.
     pub caught: usize,
-    /// Those that nobody can notice, for a reason that is listed.
-    pub reasons: usize,
-    /// Those that no property is known to notice.
-    pub open: usize,
     /// What is wrong.
     pub failures: Vec<String>,
     /// The table with what was found, in the order of the statements.
@@ -80,7 +76,7 @@ async fn all<P: Guarded>(mut table: Table, looks: bool) -> Report {
         give.send(Arc::new(P::migrated().await)).expect("it is taken below");
     }
     let place = take.recv().await.expect("there are places");
-    let statements = statements(&*place).await;
+    let statements = statements(&Mutated::new(Arc::clone(&place), |_, sql| sql)).await;
     give.send(place).expect("it is taken below");
     let mut report = Report::default();
     let mut tasks = JoinSet::new();
@@ -109,7 +105,7 @@ async fn all<P: Guarded>(mut table: Table, looks: bool) -> Report {
         for (n, mutant) in mutants.into_iter().enumerate() {
             let place = take.recv().await.expect("there are places");
             let (facts, give) = (Arc::clone(&facts), give.clone());
-            let row = table.row(statement, &mutant.name).cloned();
+            let row = table.row(statement, &mutant.name).unwrap_or_default().to_vec();
             let near = near(&table, statement);
             let trial = Trial { statement, n, mutant, row, near, looks };
             tasks.spawn(async move {
@@ -123,11 +119,7 @@ async fn all<P: Guarded>(mut table: Table, looks: bool) -> Report {
         let (listed, failure) = outcome.expect("a trial does not panic");
         report.failures.extend(failure);
         if let Some((statement, mutant, row)) = listed {
-            match &row {
-                Row::Caught(_) => report.caught += 1,
-                Row::Equivalent(_) => report.reasons += 1,
-                Row::Open => report.open += 1,
-            }
+            report.caught += 1;
             table.insert(&statement, &mutant, row);
         }
     }
@@ -143,12 +135,12 @@ async fn all<P: Guarded>(mut table: Table, looks: bool) -> Report {
 
 /// Rows of the table that no mutant has any more.
 fn forgotten(statements: &BTreeMap<&'static str, String>, table: &Table) -> Vec<String> {
-    let is_known = |(statement, mutant): &(&str, &str)| {
+    let is_known = |statement: &str, mutant: &str| {
         let sql = statements.get(statement);
-        sql.is_some_and(|sql| mutants(sql).iter().any(|known| known.name == *mutant))
+        sql.is_some_and(|sql| mutants(sql).iter().any(|known| known.name == mutant))
     };
-    let gone = table.keys().filter(|key| !is_known(key));
-    let gone = gone.map(|(statement, mutant)| {
+    let gone = table.rows().filter(|(statement, mutant, _)| !is_known(statement, mutant));
+    let gone = gone.map(|(statement, mutant, _)| {
         format!("[{statement}] has no `{mutant}` any more; take it out of the table")
     });
     gone.collect()
@@ -163,34 +155,24 @@ fn unlisted<P>(table: &Table, facts: &[Fact<P>]) -> BTreeSet<String> {
 
 /// What notices another mutant of a statement.
 fn near(table: &Table, statement: &str) -> Vec<String> {
-    let rows = table.keys().filter(|(of, _)| *of == statement);
-    let rows = rows.filter_map(|(of, mutant)| match table.row(of, mutant) {
-        Some(Row::Caught(properties)) => Some(properties.clone()),
-        Some(Row::Equivalent(_) | Row::Open) | None => None,
-    });
-    rows.flatten().collect()
+    let rows = table.rows().filter(|(of, ..)| *of == statement);
+    rows.flat_map(|(.., properties)| properties.iter().cloned()).collect()
 }
 
 /// The names of what the table lists.
 fn used(table: &Table) -> BTreeSet<String> {
-    let mut used = BTreeSet::new();
-    for (statement, mutant) in table.keys() {
-        if let Some(Row::Caught(properties)) = table.row(statement, mutant) {
-            used.extend(properties.iter().cloned());
-        }
-    }
-    used
+    table.rows().flat_map(|(.., properties)| properties.iter().cloned()).collect()
 }
 
-/// The statements that a store has, by their names.
-async fn statements<P: Guarded>(place: &P) -> BTreeMap<&'static str, String> {
+/// The statements by their names, as a place's stores have them.
+pub(super) async fn statements<P: Guarded>(place: &Mutated<P>) -> BTreeMap<&'static str, String> {
     let found = Arc::new(Mutex::new(BTreeMap::new()));
     let noted = Arc::clone(&found);
-    let rewrite = Rewrite::new(move |name, sql: String| {
+    let noting = place.then(move |name, sql| {
         noted.lock().unwrap_or_else(PoisonError::into_inner).insert(name, sql.clone());
         sql
     });
-    let store = place.rewritten(rewrite).await.expect("the store opens");
+    let store = noting.open().await;
     give_away(&*store);
     store.close().await;
     let found = found.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,30 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What is listed for a mutant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// One of these properties at least does not hold.
-    Caught(Vec<String>),
-    /// None can notice, and why that is right.
-    Equivalent(String),
-    /// None is known to notice.
-    Open,
-}
-
-/// For each statement and mutant, by their names, what is listed.
+/// For each statement and mutant, by their names, the properties of which one at least does not hold.
 ///
 /// ```text
 /// [complete]
 /// owner = $6 := true
 ///     complete_with_another_owner_is_fenced
-/// LIMIT 1 := away
-///     reason: the id is unique
-/// id = $1 := true
-///     open
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table(BTreeMap<(String, String), Row>);
+pub struct Table(BTreeMap<(String, String), Vec<String>>);
 
 impl Table {
     /// Reads a table.
@@ -45,21 +30,13 @@ impl Table {
                 continue;
             }
             let key = |mutant: &String| (statement.clone(), mutant.clone());
-            let Some(listed) = line.strip_prefix("    ") else {
+            if let Some(property) = line.strip_prefix("    ") {
+                let row: Option<&mut Vec<String>> = rows.get_mut(&key(&mutant));
+                row.expect("a predicate stands before what is listed").push(property.to_owned());
+            } else {
                 line.clone_into(&mut mutant);
-                let before = rows.insert(key(&mutant), Row::Caught(Vec::new()));
+                let before = rows.insert(key(&mutant), Vec::new());
                 assert_eq!(before, None, "[{statement}] has two rows of `{mutant}`");
-                continue;
-            };
-            let row =
-                rows.get_mut(&key(&mutant)).expect("a predicate stands before what is listed");
-            match (listed.strip_prefix("reason: "), row) {
-                (None, row) if listed == "open" => *row = Row::Open,
-                (Some(reason), row) => *row = Row::Equivalent(reason.to_owned()),
-                (None, Row::Caught(properties)) => properties.push(listed.to_owned()),
-                (None, Row::Equivalent(_) | Row::Open) => {
-                    panic!("`{mutant}` has a reason, or is open, and has `{listed}`")
-                }
             }
         }
         Self(rows)
@@ -67,17 +44,19 @@ impl Table {
 
     /// What is listed for a mutant.
     #[must_use]
-    pub fn row(&self, statement: &str, mutant: &str) -> Option<&Row> {
-        self.0.get(&(statement.to_owned(), mutant.to_owned()))
+    pub fn row(&self, statement: &str, mutant: &str) -> Option<&[String]> {
+        self.0.get(&(statement.to_owned(), mutant.to_owned())).map(Vec::as_slice)
     }
 
-    /// The names of all that is listed for.
-    pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.keys().map(|(statement, mutant)| (statement.as_str(), mutant.as_str()))
+    /// All that is listed: the statement, the mutant, the properties.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, &str, &[String])> {
+        self.0
+            .iter()
+            .map(|((statement, mutant), row)| (statement.as_str(), mutant.as_str(), row.as_slice()))
     }
 
     /// Lists something.
-    pub fn insert(&mut self, statement: &str, mutant: &str, row: Row) {
+    pub fn insert(&mut self, statement: &str, mutant: &str, row: Vec<String>) {
         self.0.insert((statement.to_owned(), mutant.to_owned()), row);
     }
 
@@ -93,17 +72,8 @@ impl Table {
                 before = statement;
             }
             let _ = writeln!(text, "{mutant}");
-            match self.row(statement, mutant) {
-                Some(Row::Caught(properties)) => {
-                    for property in properties {
-                        let _ = writeln!(text, "    {property}");
-                    }
-                }
-                Some(Row::Equivalent(reason)) => {
-                    let _ = writeln!(text, "    reason: {reason}");
-                }
-                Some(Row::Open) => text.push_str("    open\n"),
-                None => {}
+            for property in self.row(statement, mutant).unwrap_or_default() {
+                let _ = writeln!(text, "    {property}");
             }
         }
         text

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Fact, Guarded, Mutant, Mutated, Row, mutants};
+use super::{Fact, Guarded, Mutant, Mutated, mutants};
 
 /// What came of it: the row of the table, and what is wrong.
-pub(super) type Outcome = (Option<(String, String, Row)>, Option<String>);
+pub(super) type Outcome = (Option<(String, String, Vec<String>)>, Option<String>);
 
 /// How many properties are tried where none is listed.
 const LOOKED_AT: usize = 80;
@@ -17,7 +17,7 @@ pub(super) struct Trial {
     pub(super) n: usize,
     pub(super) mutant: Mutant,
     /// What the table has.
-    pub(super) row: Option<Row>,
+    pub(super) row: Vec<String>,
     /// Properties that notice another mutant of the statement.
     pub(super) near: Vec<String>,
     /// Whether to look for a property if the table has none.
@@ -37,14 +37,7 @@ impl Trial {
             if is_it { mutants(&sql).swap_remove(n).sql } else { sql }
         });
         let mutated = Arc::new(mutated);
-        let listed = match &self.row {
-            Some(Row::Equivalent(_)) => return (self.listed(self.row.clone()), None),
-            Some(Row::Open) if !self.looks => return (self.listed(self.row.clone()), None),
-            Some(Row::Open) => &[],
-            Some(Row::Caught(properties)) => properties.as_slice(),
-            None => &[],
-        };
-        for fact in facts.iter().filter(|fact| listed.iter().any(|name| name == fact.name)) {
+        for fact in facts.iter().filter(|fact| self.row.iter().any(|name| name == fact.name)) {
             if fact.fails(&mutated).await.is_some() {
                 return (self.listed(self.row.clone()), None);
             }
@@ -53,21 +46,18 @@ impl Trial {
             && let Some(name) = self.look(facts, &mutated).await
         {
             eprintln!("[{}]\n{}\n    {name}", self.statement, self.mutant.name);
-            return (self.listed(Some(Row::Caught(vec![name.to_owned()]))), None);
+            return (self.listed(vec![name.to_owned()]), None);
         }
-        if self.row == Some(Row::Open) {
-            return (self.listed(self.row.clone()), None);
-        }
-        let what = match (self.looks, self.row.is_some()) {
+        let what = match (self.looks, self.row.is_empty()) {
             (true, _) => "no property notices",
-            (false, true) => "none of the properties that are listed for it notices",
-            (false, false) => "no property is listed for it",
+            (false, false) => "none of the properties that are listed for it notices",
+            (false, true) => "no property is listed for it",
         };
         (None, Some(format!("{of}: {what}")))
     }
 
-    fn listed(&self, row: Option<Row>) -> Option<(String, String, Row)> {
-        row.map(|row| (self.statement.to_owned(), self.mutant.name.clone(), row))
+    fn listed(&self, row: Vec<String>) -> Option<(String, String, Vec<String>)> {
+        Some((self.statement.to_owned(), self.mutant.name.clone(), row))
     }
 
     /// What properties call what the statement is about.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row as _};
 
-use super::super::{Fact, Mutated};
-use super::text;
+use crate::guards::run::statements;
+use crate::guards::{Fact, Mutated};
 use crate::postgres::PostgresFactory;
 
 /// Statements, whose rows they find by an index, and the parameters of those whose plan depends on them.
@@ -44,9 +44,9 @@ async fn found(place: Arc<Mutated<PostgresFactory>>) {
     // As the store's connections have it.
     session.execute("SET enable_seqscan = off").await.expect("it is set");
     session.execute(sqlx::raw_sql(TEN)).await.expect("they are filled");
+    let statements = statements(&place).await;
     for (statement, table, parameters) in FOUND {
-        let sql = text(&place, statement).await;
-        let plan = plan(&mut session, &sql, parameters).await;
+        let plan = plan(&mut session, &statements[statement], parameters).await;
         assert!(by_index(&plan, table), "{statement}: {plan:#?}");
     }
 }

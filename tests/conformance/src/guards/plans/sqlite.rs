@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::super::{Fact, Mutated};
-use super::text;
+use crate::guards::run::statements;
+use crate::guards::{Fact, Mutated};
 use crate::sqlite::SqliteFactory;
 
 /// Statements, and what their plans have.
@@ -20,8 +20,9 @@ pub(in super::super) fn facts() -> Vec<Fact<SqliteFactory>> {
 }
 
 async fn found(place: Arc<Mutated<SqliteFactory>>) {
+    let statements = statements(&place).await;
     for (statement, part) in FOUND {
-        let explain = format!("EXPLAIN QUERY PLAN {}", text(&place, statement).await);
+        let explain = format!("EXPLAIN QUERY PLAN {}", statements[statement]);
         let plan = sqlx::query(AssertSqlSafe(explain)).fetch_all(place.place.pool()).await;
         let plan: Vec<String> = plan.expect("it plans").iter().map(|row| row.get(3)).collect();
         assert!(plan.iter().any(|line| line.contains(part)), "{statement}: {plan:#?}");
