@@ -245,15 +245,15 @@ fn renew(t: &str) -> String {
            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[])
              WITH ORDINALITY AS k (id, owner, token, n)),
          h AS MATERIALIZED (
-           SELECT e.id, e.owner, e.token
+           SELECT e.id
            FROM k CROSS JOIN LATERAL (
-             SELECT id, owner, token FROM {t} e
+             SELECT id FROM {t} e
              WHERE {guard} AND {runtime_ends} > clock_timestamp()
              FOR NO KEY UPDATE SKIP LOCKED) e),
          n AS MATERIALIZED (SELECT clock_timestamp() AS now),
          u AS (
            UPDATE {t} e SET lease_until = LEAST(n.now + {lease}, {runtime_ends})
-           FROM h, n WHERE e.id = h.id
+           FROM n WHERE e.id = ANY (ARRAY(SELECT id FROM h))
            RETURNING e.id, e.owner, e.token)
          SELECT u.id IS NOT NULL AS renewed, own.id IS NOT NULL AS owned
          FROM k LEFT JOIN u ON u.id = k.id AND u.owner = k.owner AND u.token = k.token

@@ -15,7 +15,7 @@ const FOUND: [(&str, &str, Option<&str>); 8] = [
     ("outbox.list", "outbox", Some("'payments', 4::smallint, NULL, 0, 10")),
     ("outbox.purge", "outbox", None),
     ("purge", "execution", None),
-    ("renew", "execution e", None),
+    ("renew", "execution", None),
     ("steps.journals", "step", None),
     ("take_over", "execution", None),
 ];
