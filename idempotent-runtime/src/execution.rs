@@ -183,6 +183,7 @@ impl Execution {
         caller: Option<Self>,
         value: ValueType,
     ) -> Self {
+        let journal = Journal::new(taken, attempt.limits.max_runtime_ms);
         let inner = Inner {
             handler,
             runtime,
@@ -192,7 +193,7 @@ impl Execution {
             locks: AtomicBool::new(false),
             in_transaction: AtomicBool::new(false),
             value,
-            journal: Journal::new(taken),
+            journal,
             outbox: Buffer::default(),
             prepared: Prepared::default(),
             halt: Mutex::new(None),

@@ -13,6 +13,8 @@
 //!   so a field that is added there is a difference.
 //! - Nothing depends on the features of `serde_json` (`preserve_order`, `arbitrary_precision`).
 //! - A `Serialize` written by hand that leaves out a field has to call `skip_field`, as the derived ones do.
+//! - A variant of an untagged enum that has all fields of another and more looks like that other with a field added, and
+//!   is not told apart from it.
 //!
 //! An added field is ignored only above the depth to which the stored form is folded ([`stored`]); below it,
 //! it is a difference. A changed value is a difference at any depth.

@@ -30,6 +30,8 @@ pub(crate) struct Journal {
     landed: Notify,
     /// Wakes the steps that wait for those that the body has not come to.
     moved: Notify,
+    /// How long they wait for these.
+    patience: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -126,14 +128,15 @@ impl Known {
 }
 
 impl Journal {
-    /// The journal that a claim delivered.
-    pub(crate) fn new(taken: Option<Taken>) -> Arc<Self> {
+    /// The journal that a claim delivered, for an attempt that may take so long.
+    pub(crate) fn new(taken: Option<Taken>, max_runtime_ms: u64) -> Arc<Self> {
         let Some(Taken { journal, now, asked, answered }) = taken else { return Arc::default() };
         let turns = Turns::new(journal.iter().filter_map(place));
         let entries = journal.into_iter().map(|step| (step.name.clone(), step)).collect();
         let moment = Some(Moment { store: now, asked, answered });
         let known = Known { entries, turns, moment, ..Known::default() };
-        Arc::new(Self { known: Mutex::new(known), ..Self::default() })
+        let (known, patience) = (Mutex::new(known), turn::patience(max_runtime_ms));
+        Arc::new(Self { known, patience, ..Self::default() })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

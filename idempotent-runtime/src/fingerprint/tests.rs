@@ -177,6 +177,23 @@ fn the_order_of_untagged_variants_matters_also_where_one_has_a_field_more() {
     differ(&[of(plain()), of(taxed())], &[of(taxed()), of(plain())], &["payment[]{}.tax"]);
 }
 
+/// What serde shows of the two is what it shows of a struct before and behind a deploy that adds the field.
+#[test]
+fn an_untagged_variant_that_has_a_field_more_is_taken_for_one_that_was_added() {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Order {
+        Plain { cents: u8 },
+        Discounted { cents: u8, discount: u8 },
+    }
+    same(&Order::Plain { cents: 1 }, &Order::Discounted { cents: 1, discount: 1 });
+    differ(
+        &Order::Plain { cents: 1 },
+        &Order::Discounted { cents: 2, discount: 1 },
+        &["payment.cents"],
+    );
+}
+
 #[test]
 fn a_changed_value_is_named_by_its_path_in_the_schema() {
     #[derive(Serialize, Clone)]

@@ -79,7 +79,7 @@ where
         match (retries.again(now.attempt(), error.as_ref().ok()), error) {
             (Some(delay), _) => {
                 let clock = this.execution.runtime().clock();
-                clock.sleep_until(clock.elapsed() + delay).await;
+                clock.sleep_until(clock.elapsed().saturating_add(delay)).await;
                 now = now.next();
             }
             (None, Ok(error)) => return Err(error),
@@ -294,7 +294,7 @@ impl This {
         tokio::select! {
             biased;
             output = future => Ok(output),
-            () = clock.sleep_until(clock.elapsed() + timeout) => Err(timeout),
+            () = clock.sleep_until(clock.elapsed().saturating_add(timeout)) => Err(timeout),
         }
     }
 }

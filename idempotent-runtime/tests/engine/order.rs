@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idempotent_runtime::__private::Handler;
 use idempotent_runtime::step;
 use tokio::time::Instant;
 
@@ -135,4 +136,21 @@ async fn a_recorded_step_that_the_body_does_not_come_to_is_waited_for_once_and_n
     run::<(), _, _>(&runtime, &PLAIN, "order", &(), body(false)).await.unwrap();
     let took = began.elapsed();
     assert!((ms(900)..ms(1_500)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_has_little_time_is_not_cancelled_while_it_waits_for_what_does_not_come() {
+    static BRIEF: Handler =
+        Handler::new("brief", "engine", "{key}").lease_ms(200).max_runtime_ms(800);
+    let store = store();
+    let runtime = runtime_on(&store).await;
+    let body = async |old: bool| {
+        if old {
+            step("old").run(async |_| Ok::<_, AppError>(())).await?;
+            return Err(AppError::Unlucky);
+        }
+        step("new").run(async |_| Ok::<_, AppError>(1_u8)).await
+    };
+    run::<u8, _, _>(&runtime, &BRIEF, "order", &(), body(true)).await.unwrap_err();
+    assert_eq!(run::<u8, _, _>(&runtime, &BRIEF, "order", &(), body(false)).await.unwrap(), 1);
 }

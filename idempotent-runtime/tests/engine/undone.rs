@@ -126,3 +126,14 @@ async fn what_timed_out_may_have_happened() {
     let steps = runtime.execution("plain", "k").await.unwrap().unwrap().steps;
     assert_eq!((steps[0].state, runs.count()), (StepState::Started, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_without_end_does_not_end_a_step_that_was_started() {
+    let wire = async {
+        // Time has passed since the clock began, and the sum is more than a duration can be.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let wired = step("wire").at_most_once().timeout(Duration::MAX);
+        wired.run(async |_| Ok::<_, AppError>(7)).await
+    };
+    assert_eq!(run::<u32, _, _>(&runtime().await, &PLAIN, "k", &(), wire).await.unwrap(), 7);
+}

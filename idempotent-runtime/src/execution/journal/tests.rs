@@ -28,7 +28,8 @@ fn step(of: &str, state: StepState, class: StepClass) -> Step {
 
 fn journal(steps: Vec<Step>) -> Arc<Journal> {
     let (asked, answered) = (Duration::from_secs(1), Duration::from_secs(3));
-    Journal::new(Some(Taken { journal: steps, now: Micros(1_000_000_000), asked, answered }))
+    let taken = Taken { journal: steps, now: Micros(1_000_000_000), asked, answered };
+    Journal::new(Some(taken), 900_000)
 }
 
 #[test]
@@ -36,7 +37,7 @@ fn the_stores_time_lies_between_asked_and_answered() {
     let (journal, at) = (journal(Vec::new()), Duration::from_secs(10));
     assert_eq!(journal.store_time_at_most(at), Some(Micros(1_009_000_000)));
     assert_eq!(journal.store_time_at_least(at), Some(Micros(1_007_000_000)));
-    assert_eq!(Journal::new(None).store_time_at_least(at), None);
+    assert_eq!(Journal::new(None, 900_000).store_time_at_least(at), None);
 }
 
 fn recorded(of: &str, at: i64) -> Step {

@@ -12,6 +12,13 @@ use crate::protocol::{Micros, StepFound, StepName, StepRecord};
 /// A step goes on before recorded ones that the body has not come to when none goes on for so long: each may stand behind
 /// something that takes its time, or the body may never come to it.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// That, or so large a part of `max_runtime` where it is less: an attempt that is over in a second has other things to do.
+const PART_OF_RUNTIME: u64 = 4;
+
+/// How long an attempt waits, whose `max_runtime` is this long.
+pub(super) fn patience(max_runtime_ms: u64) -> Duration {
+    PATIENCE.min(Duration::from_millis(max_runtime_ms / PART_OF_RUNTIME))
+}
 
 /// A step goes on before others when they have not moved for so many polls of it. Between two of its polls the other
 /// branches of a `select!` need not have been polled, which starts with a random one; between three they have.
@@ -90,7 +97,7 @@ impl Turn {
     }
 
     /// Lets the steps go first whose values were recorded before: those that can, and as long as one of them does. A
-    /// step that the body keeps and does not poll holds nobody up; one that it does not come to, for [`PATIENCE`].
+    /// step that the body keeps and does not poll holds nobody up; one that it does not come to, for as long as its patience lasts.
     pub(crate) async fn come(&self, clock: &dyn Clock) {
         self.records_before().await;
         let (mut seen, mut quiet) = (None, 0);
@@ -103,7 +110,7 @@ impl Turn {
                 Some(Before::Unvisited) => tokio::select! {
                     biased;
                     () = moved => {}
-                    () = clock.sleep_until(clock.elapsed().saturating_add(PATIENCE)) => self.give_up_unvisited(),
+                    () = clock.sleep_until(clock.elapsed().saturating_add(self.journal.patience)) => self.give_up_unvisited(),
                 },
                 Some(Before::Visited { moves }) => {
                     quiet = if seen == Some(moves) { quiet + 1 } else { 0 };
