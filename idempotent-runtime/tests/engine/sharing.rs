@@ -281,8 +281,8 @@ async fn what_a_leader_does_who_was_left_behind_does_not_touch_his_successors_fo
 #[tokio::test]
 async fn a_body_that_blocks_its_thread_is_taken_over_in_its_own_process() {
     static BLOCKING: Handler = Handler::new("blocking", "engine", "{key}")
-        .lease_ms(200)
-        .max_runtime_ms(200)
+        .lease_ms(1_500)
+        .max_runtime_ms(1_500)
         .wait_ms(60_000);
     let runtime = runtime().await;
     let (started, has_started) = oneshot::channel();

@@ -9,10 +9,10 @@ use idempotent_runtime::outbox::{Delivery, HttpSink, Sink, SinkError, SmtpSink};
 use idempotent_runtime::testing::sink_conformance::{Receiver, Reply, Taken};
 use lettre::{AsyncSmtpTransport, Message, Tokio1Executor};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::server::{mail, read};
+use crate::server::{mail, read, silent};
 
 /// When the sinks give up.
 const TIMEOUT: Duration = Duration::from_secs(8);
@@ -54,6 +54,7 @@ struct State {
     taken: Mutex<Vec<Taken>>,
     held: Semaphore,
     let_go: Semaphore,
+    silent: Mutex<Vec<TcpSocket>>,
 }
 
 impl State {
@@ -107,6 +108,7 @@ impl Server {
             taken: Mutex::default(),
             held: Semaphore::new(0),
             let_go: Semaphore::new(0),
+            silent: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -127,9 +129,10 @@ impl Receiver for Server {
     }
 
     async fn nowhere(&self) -> Option<Arc<dyn Sink>> {
-        // Nobody listens on a port that was just given back.
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Some((self.open)(listener.local_addr().unwrap().port()))
+        let taken = silent();
+        let sink = (self.open)(taken.local_addr().unwrap().port());
+        self.state.silent.lock().unwrap().push(taken);
+        Some(sink)
     }
 
     async fn reply(&self, reply: Reply) -> bool {

@@ -7,7 +7,7 @@ use idempotent_runtime::outbox::{HttpSink, SinkExt};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use standardwebhooks::Webhook;
 
-use crate::server::{Request, http};
+use crate::server::{Request, http, silent};
 use crate::{Running, settled, with_message};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -108,9 +108,8 @@ async fn retry_after_is_heeded_in_seconds_and_as_a_date() {
 #[tokio::test]
 async fn at_most_once_sends_again_what_reached_nobody_and_nothing_else() {
     // A port that nobody listens on.
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/?token=s3cret", listener.local_addr().unwrap());
-    drop(listener);
+    let nobody = silent();
+    let url = format!("http://{}/?token=s3cret", nobody.local_addr().unwrap());
     let runtime = with_message("nobody").await;
     let sink = HttpSink::new(&url).unwrap().at_most_once().max_attempts(3);
     let running = Running::start(&runtime, sink);

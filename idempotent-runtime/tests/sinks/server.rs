@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A request: its head, and its body.
 #[derive(Clone, Debug)]
@@ -103,4 +103,11 @@ pub(crate) async fn mail(stream: &mut BufReader<TcpStream>) -> String {
         assert!(stream.read_line(&mut mail).await.unwrap() > 0, "the mail ends");
     }
     mail
+}
+
+/// A port that nobody listens on, and that nobody else gets as long as this is there.
+pub(crate) fn silent() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
 }

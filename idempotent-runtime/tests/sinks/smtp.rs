@@ -4,7 +4,7 @@ use idempotent_runtime::Error;
 use idempotent_runtime::outbox::{Delivery, Sink, SinkError, SinkExt, SmtpSink};
 use lettre::{AsyncSmtpTransport, Message, Tokio1Executor};
 
-use crate::server::smtp;
+use crate::server::{silent, smtp};
 use crate::{Running, settled, with_message};
 
 fn compose(delivery: &Delivery) -> Result<Message, SinkError> {
@@ -79,9 +79,9 @@ async fn at_most_once_sends_again_what_was_refused_and_not_what_was_cut_off() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_has_no_mail() {
-    // Nobody listens on a port that was just given back.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = silent();
     let runtime = with_message("order 10").await;
+    let port = nobody.local_addr().unwrap().port();
     let running = Running::start(&runtime, sink(port).at_most_once().max_attempts(3));
     // Tried until it is dead: with any doubt it would be in review after the first try.
     assert_eq!(settled(&runtime).await, (1, 0));

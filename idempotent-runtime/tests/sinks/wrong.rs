@@ -303,7 +303,7 @@ impl Send {
             SaysSoBeforeItIsSent => {
                 let shared = Arc::clone(&self.shared);
                 tokio::spawn(async move {
-                    sleep(Duration::from_millis(200)).await;
+                    sleep(Duration::from_hours(1)).await;
                     shared.receive(taken).await;
                 });
                 Ok(())
@@ -315,7 +315,8 @@ impl Send {
             }
             MixesBodies => {
                 shared.slot.lock().unwrap().clone_from(&taken.body);
-                sleep(Duration::from_millis(10)).await;
+                // Until the others have written theirs.
+                sleep(Duration::from_millis(300)).await;
                 taken.body.clone_from(&shared.slot.lock().unwrap());
                 self.send(taken).await
             }

@@ -39,18 +39,29 @@ type Delivered = Arc<Mutex<Vec<(MessageId, u32)>>>;
 async fn arrive_once(relays: usize, connect: impl AsyncFn() -> Runtime) {
     let sender = connect().await;
     send(0, MESSAGES / 2, &sender).await;
-    let count = watch::Sender::new(0);
+    let (count, begun) = (watch::Sender::new(0), watch::Sender::new(0_usize));
     let mut delivered: Vec<Delivered> = Vec::new();
     let mut running = JoinSet::new();
     for _ in 0..relays {
         let (runtime, mine) = (connect().await, Delivered::default());
         delivered.push(Arc::clone(&mine));
-        let counting = count.clone();
+        let (counting, beginning) = (count.clone(), begun.clone());
         let sink = move |delivery: Delivery| {
             let body = delivery.json();
-            let noted = body.map(|body| mine.lock().unwrap().push((delivery.message_id(), body)));
+            let noted = body.map(|body| {
+                let mut mine = mine.lock().unwrap();
+                mine.push((delivery.message_id(), body));
+                if mine.len() == 1 {
+                    beginning.send_modify(|begun| *begun += 1);
+                }
+            });
             counting.send_modify(|count| *count += 1);
-            async move { noted }
+            // Until each relay has its part: none delivers everything while another one starts.
+            let mut begun = beginning.subscribe();
+            async move {
+                begun.wait_for(|begun| *begun == relays).await.unwrap();
+                noted
+            }
         };
         let mut all = count.subscribe();
         let stop = async move {

@@ -70,7 +70,7 @@ async fn until_blocked(place: &PostgresFactory, sessions: i64) {
         WHERE wait_event_type = 'Lock' AND query LIKE '%idempotent_execution%'
           AND pid <> pg_backend_pid()
           AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'idempotent_execution'::regclass)";
-    for _ in 0..2_000 {
+    for _ in 0..30_000 {
         let blocked: i64 = sqlx::query_scalar(query).fetch_one(place.pool()).await.unwrap();
         if blocked >= sessions {
             return;

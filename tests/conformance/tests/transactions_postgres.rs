@@ -272,7 +272,7 @@ async fn messages_go_with_the_transaction_and_steps_stay() {
     assert_eq!(place.lines().await, ["a"]);
 }
 
-#[idempotent(key = "patient:{line}", runtime = runtime, lease = "3s")]
+#[idempotent(key = "patient:{line}", runtime = runtime, lease = "6s")]
 async fn patient(
     #[context] runtime: &Runtime,
     line: String,
@@ -290,7 +290,8 @@ async fn patient(
         }
         let completion = Execution::current().completion(&run)?;
         match own::complete(&mut conn, &completion).await {
-            Err(BookError::Database(error)) if run == 1 => {
+            // In later runs, too, where a renewal comes in the moment before the completion.
+            Err(BookError::Database(error)) => {
                 let code = error.as_database_error().and_then(|error| error.code());
                 assert_eq!(code.as_deref(), Some("40001"), "{error}");
                 conn.execute("ROLLBACK").await?;
@@ -321,7 +322,7 @@ async fn a_repeatable_read_that_meets_a_renewal_is_tried_again() {
     let runtime = place.runtime().await;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
     let called = patient(&runtime, "a".to_owned(), Arc::clone(&place), begin, runs).await;
-    assert_eq!(called.unwrap(), 2);
+    assert!(called.unwrap() >= 2);
     assert_eq!(place.lines().await, ["a"]);
     assert_eq!(place.execution().await, (State::Completed, 0));
 }

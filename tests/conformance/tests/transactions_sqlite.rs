@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-#[idempotent(key = "slow:{line}", lease = "900ms", runtime = runtime)]
+#[idempotent(key = "slow:{line}", lease = "6s", runtime = runtime)]
 async fn slow(
     #[context] runtime: &Runtime,
     line: String,
@@ -108,7 +108,7 @@ async fn a_body_that_keeps_the_write_lock_too_long_is_rolled_back() {
     let runtime = place.runtime().await;
     let error = ours(slow(&runtime, "a".to_owned(), Duration::from_secs(60)).await);
     let Error::RolledBack { source } = &error else { panic!("{error}") };
-    assert!(source.to_string().contains("write lock for 300ms, a third of the lease"), "{source}");
+    assert!(source.to_string().contains("write lock for 2s, a third of the lease"), "{source}");
     place.assert_idle().await;
     assert_eq!(place.execution().await, (State::Retryable, 1));
     slow(&runtime, "b".to_owned(), Duration::ZERO).await.unwrap();
@@ -247,7 +247,7 @@ async fn what_would_wait_for_the_body_around_it_is_refused_at_once() {
     inner(&runtime, "a".to_owned()).await.unwrap();
 }
 
-#[idempotent(key = "hold:{line}", runtime = runtime, lease = "900ms")]
+#[idempotent(key = "hold:{line}", runtime = runtime, lease = "4s")]
 async fn hold(
     #[context] runtime: &Runtime,
     line: String,

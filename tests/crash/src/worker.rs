@@ -146,7 +146,8 @@ async fn work(config: &Config) {
     if let Some(relay) = relay {
         relay.abort();
     }
-    runtime.shutdown(Duration::from_secs(1)).await;
+    // Whatever runs ends well, also on a busy machine.
+    runtime.shutdown(Duration::from_secs(10)).await;
     served.join_all().await;
 }
 

@@ -89,7 +89,7 @@ pub(crate) async fn a_panic_in_a_step_reaches_the_caller_and_is_retried(place: P
     assert_eq!(runs.count(), 3);
 }
 
-#[idempotent(key = "many:{id}", name = "steps-many", lease = "2s")]
+#[idempotent(key = "many:{id}", name = "steps-many", lease = "6s")]
 async fn many(id: u32, #[context] gate: Arc<tokio::sync::Barrier>) -> Result<u32, Error> {
     gate.wait().await;
     let mut sum = 0;
@@ -149,7 +149,7 @@ struct Wires {
     inside: Arc<Notify>,
 }
 
-#[idempotent(key = "wire:{id}", name = "steps-wire", on_drop = abandon, lease = "300ms", max_runtime = "600ms")]
+#[idempotent(key = "wire:{id}", name = "steps-wire", on_drop = abandon, lease = "2s", max_runtime = "3s")]
 async fn wire(id: String, reconciles: bool, #[context] wires: Wires) -> Result<String, Error> {
     let _ = id;
     let send = async |effect: idempotent_runtime::Effect| {

@@ -114,11 +114,11 @@ pub(crate) async fn callers_that_leave_harm_nobody(scratch: &Scratch, url: &str)
 
 /// Case 13: twenty handlers share two connections for several leases.
 pub(crate) async fn twenty_handlers_share_two_connections(scratch: &Scratch, url: &str) {
-    let (runtime, shop) = open(scratch, url, Duration::from_millis(1_500)).await;
+    let (runtime, shop) = open(scratch, url, Duration::from_secs(3)).await;
     let mut calls = JoinSet::new();
     for number in 1..=20 {
         let (runtime, shop) = (runtime.clone(), Arc::clone(&shop));
-        let order = Order { number, script: Script::Sleeps { ms: 5_000 } };
+        let order = Order { number, script: Script::Sleeps { ms: 10_000 } };
         calls.spawn(async move { runtime.scope(fulfil(order, shop)).await });
     }
     for called in calls.join_all().await {

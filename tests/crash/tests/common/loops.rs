@@ -159,7 +159,7 @@ pub(crate) fn planted<D>(database: impl Fn(&Scratch) -> (String, D)) {
 }
 
 /// A bug that shows only when a process is stopped in the right moment may need more than one round.
-const ROUNDS_MAX: u64 = 4;
+const ROUNDS_MAX: u64 = 12;
 
 fn is_caught<D>(plant: Plant, round: u64, database: impl Fn(&Scratch) -> (String, D)) -> bool {
     let scratch = Scratch::fresh("planted");
@@ -184,6 +184,11 @@ pub(crate) fn poisoned(scratch: &Scratch, url: &str) {
         kills: 0,
         stops: 0,
         orders: ORDERS,
+        // A claim that is answered within its lease, however busy the machine is: else it counts as an attempt and as
+        // no crash.
+        lease: Duration::from_secs(1),
+        // The last attempt may still be alive when a person looks.
+        max_runtime: Duration::from_mins(10),
         max_crashes: 2,
         script: Script::Kills,
         ..plan(scratch, url)

@@ -14,6 +14,10 @@ use idempotent_runtime::{Clock, SystemClock};
 
 /// Whatever is waited for happens in this time, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a heartbeat that is kept waiting by a busy machine, short enough to be waited for.
+const LEASE: Duration = Duration::from_secs(2);
+/// A body is stopped, killed or overtaken before it ends, however late the ledger is read.
+const BODY_MS: u64 = 4_000;
 
 /// A few workers, started by hand and numbered from 1, and a queue that delivers again when it is told to.
 struct Shift {
@@ -173,9 +177,8 @@ fn is_completion(asked: &Asked) -> bool {
 
 /// Case 1: the first owner wakes after its successor has completed, and completes.
 pub(crate) fn a_zombie_cannot_complete(scratch: &Scratch, url: &str) {
-    let lease = Duration::from_secs(1);
-    let mut shift = Shift::of(2, scratch, url, lease);
-    let order = Order { number: 1, script: Script::Blocks { ms: 300, fails_in: None } };
+    let mut shift = Shift::of(2, scratch, url, LEASE);
+    let order = Order { number: 1, script: Script::Blocks { ms: BODY_MS, fails_in: None } };
     shift.deliver(1, order);
     shift.until("the first body begins", |lines| began(lines, 1) == 1);
     shift.worker(1).stop();
@@ -195,9 +198,8 @@ pub(crate) fn a_zombie_cannot_complete(scratch: &Scratch, url: &str) {
 
 /// Case 2: the first owner wakes while its successor runs, and gives the execution up.
 pub(crate) fn a_zombie_cannot_release(scratch: &Scratch, url: &str) {
-    let lease = Duration::from_secs(1);
-    let mut shift = Shift::of(2, scratch, url, lease);
-    let order = Order { number: 1, script: Script::Blocks { ms: 3_000, fails_in: Some(1) } };
+    let mut shift = Shift::of(2, scratch, url, LEASE);
+    let order = Order { number: 1, script: Script::Blocks { ms: BODY_MS, fails_in: Some(1) } };
     shift.deliver(1, order);
     shift.until("the first body begins", |lines| began(lines, 1) == 1);
     shift.worker(1).stop();
@@ -221,9 +223,8 @@ pub(crate) fn a_zombie_cannot_release(scratch: &Scratch, url: &str) {
 
 /// Case 3: the owner is killed right after the claim.
 pub(crate) fn a_killed_claim_lapses_with_its_lease(scratch: &Scratch, url: &str) {
-    let lease = Duration::from_secs(1);
-    let mut shift = Shift::of(2, scratch, url, lease);
-    let order = Order { number: 1, script: Script::Sleeps { ms: 300 } };
+    let mut shift = Shift::of(2, scratch, url, LEASE);
+    let order = Order { number: 1, script: Script::Sleeps { ms: BODY_MS } };
     shift.deliver(1, order);
     shift.until("the first body begins", |lines| began(lines, 1) == 1);
     shift.worker(1).kill();
@@ -266,9 +267,8 @@ pub(crate) fn a_long_body_is_renewed(scratch: &Scratch, url: &str) {
 
 /// Case 6: the reaper has made the execution claimable; then its owner wakes and completes.
 pub(crate) fn a_reaped_owner_cannot_complete(scratch: &Scratch, url: &str) {
-    let lease = Duration::from_secs(1);
-    let mut shift = Shift::of(2, scratch, url, lease);
-    let order = Order { number: 1, script: Script::Blocks { ms: 300, fails_in: None } };
+    let mut shift = Shift::of(2, scratch, url, LEASE);
+    let order = Order { number: 1, script: Script::Blocks { ms: BODY_MS, fails_in: None } };
     shift.deliver(1, order);
     shift.until("the body begins", |lines| began(lines, 1) == 1);
     shift.worker(1).stop();
