@@ -6,7 +6,7 @@
 use idempotent_simulation::{Plant, Promise, simulate};
 
 /// The most seeds until a fault is seen.
-const SEEDS_MAX: u64 = 1_000;
+const SEEDS_MAX: u64 = 3_000;
 
 /// Simulates until `plant` breaks `promise`.
 #[track_caller]
