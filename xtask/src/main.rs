@@ -29,12 +29,17 @@ The repository's own commands:
                         cargo xtask soak [part..] [--minutes M] [--list]
                         for two hours in all if nothing is said; what was done is kept in target/soak
     cargo xtask mutants the soak's part of that name, by hand: mistakes that the tests must catch
-    cargo xtask flaky   the same for a suite of concurrent tests, run again and again
+    cargo xtask flaky   the same for a suite of concurrent tests, run again and again; with a suite's name,
+                        and with none it says which there are
     cargo xtask help    this text
 
 `cargo test` alone runs what needs nothing but the toolchain.";
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|it| it == "--help" || it == "-h") {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next();
     match command.as_deref() {
@@ -46,7 +51,7 @@ fn main() -> ExitCode {
         (Some("test"), None) => test::run(),
         (Some("setup"), None) => test::set_up(),
         (Some("mutants"), None) => mutants::run(),
-        (Some("help" | "--help" | "-h"), None) => {
+        (Some("help"), None) => {
             println!("{HELP}");
             Ok(())
         }

@@ -122,7 +122,7 @@ impl Place {
             }
         };
         let relay = relay.poll_every(Duration::from_millis(50)).run_until(gone);
-        timeout(Duration::from_secs(30), relay).await.unwrap().unwrap();
+        timeout(Duration::from_mins(2), relay).await.unwrap().unwrap();
     }
 
     /// Bodies of all classes, each held behind its effect; not those that hold the one writer's lock.
