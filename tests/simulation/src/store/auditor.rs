@@ -154,8 +154,8 @@ impl Around<'_> {
             }
         }
         if is != was
-            && let Some(owner) = self.writer()
-            && owner != was.owner
+            && let Some(owners) = self.writers()
+            && !owners.contains(&was.owner)
         {
             broken(
                 Promise::OneOwner,
@@ -164,15 +164,19 @@ impl Around<'_> {
         }
     }
 
-    /// Whose attempt writes.
-    fn writer(&self) -> Option<Owner> {
+    /// Whose attempts write. A process renews an attempt beside the one that took over from it.
+    fn writers(&self) -> Option<Vec<Owner>> {
         let id = self.id;
+        let owners = |all: &mut dyn Iterator<Item = (ExecutionId, Owner)>| {
+            let owners: Vec<Owner> = all.filter(|it| it.0 == id).map(|it| it.1).collect();
+            (!owners.is_empty()).then_some(owners)
+        };
         match self.request {
-            Request::Renew(it) => it.iter().find(|it| it.id == id).map(|it| it.owner),
-            Request::Complete(it) => it.iter().find(|it| it.id == id).map(|it| it.owner),
-            Request::Release(it) => it.iter().find(|it| it.id == id).map(|it| it.owner),
-            Request::StartSteps(it) => it.iter().find(|it| it.id == id).map(|it| it.owner),
-            Request::RecordSteps(it) => it.iter().find(|it| it.id == id).map(|it| it.owner),
+            Request::Renew(it) => owners(&mut it.iter().map(|it| (it.id, it.owner))),
+            Request::Complete(it) => owners(&mut it.iter().map(|it| (it.id, it.owner))),
+            Request::Release(it) => owners(&mut it.iter().map(|it| (it.id, it.owner))),
+            Request::StartSteps(it) => owners(&mut it.iter().map(|it| (it.id, it.owner))),
+            Request::RecordSteps(it) => owners(&mut it.iter().map(|it| (it.id, it.owner))),
             Request::Claim(_)
             | Request::TakeOver(_)
             | Request::Settle(_)
@@ -202,9 +206,9 @@ impl Around<'_> {
             }
         }
         if old != new
-            && let Some(owner) = self.writer()
+            && let Some(owners) = self.writers()
             && let Some(changed) = new.iter().find(|step| find(old, &step.name) != Some(step))
-            && changed.owner != owner
+            && !owners.contains(&changed.owner)
         {
             let what = format!("the journal of {} was changed by nobody's attempt", self.key);
             books.violations.push(Violation::new(Promise::OneOwner, what));
