@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use crate::server::{mail, read, silent};
 
 /// When the sinks give up.
-const TIMEOUT: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(12);
 
 mod over_http {
     use super::{Server, post, posts};

@@ -282,8 +282,10 @@ fn renew(t: &str) -> String {
     )
 }
 
-/// Ends deliveries, and answers the numbers of those that it did. When it was queued is asked of what is pending alone. It waits for nobody but an end or a renewal of the same
-/// claim and a person: what another relay took over is not this owner's in any snapshot that is new enough to wait.
+/// Ends deliveries, and answers the numbers of those that it did. When it was queued is asked of what is pending alone.
+///
+/// It waits for nobody but an end or a renewal of the same claim and a person: what another relay took over is not this
+/// owner's in any snapshot that is new enough to wait.
 fn end(t: &str) -> String {
     format!(
         "UPDATE {t} m SET state = k.state,
