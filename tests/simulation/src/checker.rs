@@ -91,7 +91,8 @@ pub(crate) fn check(world: &World) -> Vec<Violation> {
     violations.extend(world.violations());
     let ended = ended(&world.server);
     for operation in ended.values() {
-        if !waits_for_another(operation, &ended) {
+        let is_forgotten = world.scenario.forgets && nobody_comes_back_for(operation, &ended);
+        if !is_forgotten && !waits_for_another(operation, &ended) {
             check_state(operation, &mut violations);
         }
     }
@@ -151,6 +152,14 @@ fn waits_for_another(operation: &Ended, ended: &HashMap<String, Ended>) -> bool 
     let id = operation.key.strip_prefix("nested:").and_then(|id| id.parse::<u32>().ok());
     let inner = id.and_then(|id| ended.get(&format!("pay:{}", id + 1_000)));
     operation.state == State::Retryable && inner.is_some_and(|it| it.state == State::Review)
+}
+
+/// Only another handler called it, which has ended: where a failover lost that this one had, too, it is called no more.
+fn nobody_comes_back_for(operation: &Ended, ended: &HashMap<String, Ended>) -> bool {
+    let id = operation.key.strip_prefix("pay:").and_then(|id| id.parse::<u32>().ok());
+    let outer = id.and_then(|id| ended.get(&format!("nested:{}", id.checked_sub(1_000)?)));
+    operation.state == State::Retryable
+        && outer.is_some_and(|it| matches!(it.state, State::Completed | State::Failed))
 }
 
 fn check_state(ended: &Ended, violations: &mut Vec<Violation>) {

@@ -125,6 +125,10 @@ impl Fleet {
 
     /// Starts a process in the place of one that fell.
     async fn replace(&self, fallen: &Arc<Member>) {
+        // In the end others have been started already, and nobody would stop this one.
+        if self.world.is_calm() {
+            return;
+        }
         // A process that cannot start is as one that never came back.
         if let Ok(member) = self.launch().await {
             let mut places = lock(&self.places);

@@ -43,7 +43,7 @@ pub(crate) struct Wish {
 pub(crate) struct Effect {
     pub(crate) wish: Wish,
     pub(crate) value: u64,
-    /// The process was frozen between its last look at the clock and the request.
+    /// The process was frozen between its last look at the clock and the request, or that clock has stood still.
     pub(crate) was_frozen: bool,
     /// How many requests the store had applied by then.
     pub(crate) applied: u64,

@@ -72,6 +72,12 @@ impl Process {
         *self.pace() == Pace::Dead
     }
 
+    /// Whether its own clock has stood still: then it may take a lease for its own that has long lapsed.
+    pub(crate) fn has_stood_still(&self) -> bool {
+        let stood_still = *self.stood_still.lock().unwrap_or_else(PoisonError::into_inner);
+        stood_still > Duration::ZERO
+    }
+
     /// How often it was frozen.
     pub(crate) fn freezes(&self) -> u32 {
         self.freezes.load(Ordering::SeqCst)

@@ -91,6 +91,8 @@ pub(crate) struct Scenario {
     pub(crate) forgets: bool,
     /// The store's clock jumps forward.
     pub(crate) hurries: bool,
+    /// The store's clock jumps back, by which what was recorded before seems the later.
+    pub(crate) goes_back: bool,
     /// The store tells relays of messages.
     pub(crate) tells_of_messages: bool,
     /// Processes reap by themselves.
@@ -119,6 +121,9 @@ impl Scenario {
             hurries: blows
                 .iter()
                 .any(|(_, blow)| matches!(blow, Blow::Jump { by_us } if *by_us > 0)),
+            goes_back: blows
+                .iter()
+                .any(|(_, blow)| matches!(blow, Blow::Jump { by_us } if *by_us < 0)),
             tells_of_messages: dice.chance(500),
             reaps: dice.chance(300),
             has_person: dice.chance(500),

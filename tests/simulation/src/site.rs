@@ -142,7 +142,7 @@ impl Site {
         let world = Arc::clone(self.world());
         let freezes = self.process.freezes();
         self.process.sleep(world.dice.ms(0..3)).await;
-        let was_frozen = self.process.freezes() != freezes;
+        let was_frozen = self.process.freezes() != freezes || self.process.has_stood_still();
         let rates = world.rates().copied().unwrap_or_default();
         let dice = &world.dice;
         let slow = dice.chance(rates.outside_slow);

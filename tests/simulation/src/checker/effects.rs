@@ -117,7 +117,8 @@ fn one_winner(
     let winners = ["after/left", "after/right"]
         .iter()
         .filter(|step| by_step.contains_key(&(ended.key.clone(), (**step).to_owned())));
-    if winners.count() > 1 && !world.scenario.forgets {
+    let keeps_its_order = !world.scenario.forgets && !world.scenario.goes_back;
+    if winners.count() > 1 && keeps_its_order {
         let what = format!("the race of {} was won by both", ended.key);
         violations.push(Violation::new(Promise::RecordedIsFinal, what));
     }
