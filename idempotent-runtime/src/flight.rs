@@ -81,13 +81,15 @@ impl Flights {
     /// Leaves a leader behind whose lease has ended while his body neither returns nor stops: it blocks its thread, or
     /// nobody polls it. His followers claim for themselves, and what he says from now on is heard by nobody.
     pub(crate) fn leave_behind(&self, id: ExecutionId, attempt: &Arc<Attempt>) {
-        let mut under_way = self.under_way();
         let is_his = |flight: &Flight| matches!(&flight.phase, Phase::Running(running, _) if Arc::ptr_eq(running, attempt));
-        let left =
-            if under_way.get(&id).is_some_and(is_his) { under_way.remove(&id) } else { None };
-        drop(under_way);
         // Which wakes his followers.
-        drop(left);
+        drop(self.end(id, is_his));
+    }
+
+    /// Takes out the claim under way, if it is the one that is meant.
+    fn end(&self, id: ExecutionId, is_meant: impl FnOnce(&Flight) -> bool) -> Option<Flight> {
+        let mut under_way = self.under_way();
+        if under_way.get(&id).is_some_and(is_meant) { under_way.remove(&id) } else { None }
     }
 
     fn under_way(&self) -> MutexGuard<'_, IdMap<ExecutionId, Flight>> {
@@ -156,11 +158,7 @@ impl Lead {
         if mem::replace(&mut self.left, true) {
             return;
         }
-        let left = {
-            let mut under_way = self.flights.under_way();
-            let is_his = under_way.get(&self.id).is_some_and(|it| it.lead == self.number);
-            if is_his { under_way.remove(&self.id) } else { None }
-        };
+        let left = self.flights.end(self.id, |it| it.lead == self.number);
         if let Some(Flight { followers: Some(followers), .. }) = left
             && let Some(last) = last()
         {

@@ -130,13 +130,15 @@ impl Known {
 impl Journal {
     /// The journal that a claim delivered, for an attempt that may take so long.
     pub(crate) fn new(taken: Option<Taken>, max_runtime_ms: u64) -> Arc<Self> {
-        let Some(Taken { journal, now, asked, answered }) = taken else { return Arc::default() };
+        let patience = turn::patience(max_runtime_ms);
+        let Some(Taken { journal, now, asked, answered }) = taken else {
+            return Arc::new(Self { patience, ..Self::default() });
+        };
         let turns = Turns::new(journal.iter().filter_map(place));
         let entries = journal.into_iter().map(|step| (step.name.clone(), step)).collect();
         let moment = Some(Moment { store: now, asked, answered });
         let known = Known { entries, turns, moment, ..Known::default() };
-        let (known, patience) = (Mutex::new(known), turn::patience(max_runtime_ms));
-        Arc::new(Self { known, patience, ..Self::default() })
+        Arc::new(Self { known: Mutex::new(known), patience, ..Self::default() })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
