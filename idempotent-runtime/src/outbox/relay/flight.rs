@@ -50,8 +50,6 @@ pub(super) struct Flight {
     pub(super) message: Arc<MessageRecord>,
     pub(super) task: AbortHandle,
     pub(super) lease: Arc<Lease>,
-    /// From then on it is renewed no more, on the process's clock.
-    pub(super) until: Duration,
 }
 
 impl Flight {
@@ -65,12 +63,14 @@ impl Flight {
 #[derive(Debug)]
 pub(super) struct Lease {
     deadline_us: AtomicU64,
+    /// From then on it is renewed no more, on the same clock.
+    pub(super) until: Duration,
 }
 
 impl Lease {
     /// A lease that was asked for at `asked`.
-    pub(super) fn new(asked: Duration, lease: Duration) -> Self {
-        let this = Self { deadline_us: AtomicU64::new(0) };
+    pub(super) fn new(asked: Duration, lease: Duration, until: Duration) -> Self {
+        let this = Self { deadline_us: AtomicU64::new(0), until };
         this.renewed(asked, lease);
         this
     }
@@ -106,7 +106,7 @@ impl Lease {
 pub(super) async fn deliver(
     route: Arc<Route>,
     message: Arc<MessageRecord>,
-    (lease, until): (Arc<Lease>, Duration),
+    lease: Arc<Lease>,
     clock: Arc<dyn Clock>,
 ) -> Outcome {
     let span = tracing::info_span!(
@@ -138,6 +138,6 @@ pub(super) async fn deliver(
         // First, so that it is looked at directly before the effect.
         () = lease.over(&*clock) => Outcome::Expired,
         outcome = caught(delivering).instrument(span) => outcome.unwrap_or(Outcome::Panicked),
-        () = clock.sleep_until(until) => Outcome::TooLong,
+        () = clock.sleep_until(lease.until) => Outcome::TooLong,
     }
 }

@@ -260,7 +260,7 @@ impl Worker {
             return;
         }
         self.renew_at = asked.saturating_add(lease / 3);
-        let flights = self.flights.iter().filter(|(_, flight)| asked < flight.until);
+        let flights = self.flights.iter().filter(|(_, flight)| asked < flight.lease.until);
         let (ids, renewals): (Vec<Id>, Vec<_>) =
             flights.map(|(id, flight)| (*id, flight.renewal(lease))).unzip();
         if renewals.is_empty() {
@@ -287,9 +287,11 @@ impl Worker {
     }
 
     fn begin(&mut self, message: MessageRecord, asked: Duration) {
-        let lease = Arc::new(Lease::new(asked, self.route.lease));
+        let now = self.now();
+        let until = now.saturating_add(self.route.timeout);
+        let lease = Arc::new(Lease::new(asked, self.route.lease, until));
         // An answer that was lost comes late; what is left of the lease may be too little, or nothing.
-        if self.is_stopping() || lease.is_over(self.now()) {
+        if self.is_stopping() || lease.is_over(now) {
             // Before the lease lapses, and before a claim that would find that it has.
             self.ends_first = true;
             return self.end(&message, DeliveryEndTo::Released);
@@ -298,15 +300,14 @@ impl Worker {
         let renew_at = asked.saturating_add(self.route.lease / 3);
         self.renew_at =
             if self.flights.is_empty() { renew_at } else { self.renew_at.min(renew_at) };
-        let until = self.now().saturating_add(self.route.timeout);
         let delivering = deliver(
             Arc::clone(&self.route),
             Arc::clone(&message),
-            (Arc::clone(&lease), until),
+            Arc::clone(&lease),
             self.runtime.shared_clock(),
         );
         let task = self.deliveries.spawn(delivering);
-        self.flights.insert(task.id(), Flight { message, task, lease, until });
+        self.flights.insert(task.id(), Flight { message, task, lease });
     }
 
     /// Drops the deliveries that did not end within the grace.
