@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Granted, Identity, Limits, Owner, Release, ReleaseTo,
-    StepClass, StepFound, StepName, StepRecord, StepRecorded, StoredResult, TakeOver, Target,
-    Token, Written,
+    Claim, Claimed, Completion, DeliveryEnd, DeliveryEndTo, ExecutionId, Granted, Identity, Limits,
+    MessageClaim, MessageRecord, Micros, Owner, Release, ReleaseTo, StepClass, StepFound, StepName,
+    StepRecord, StepRecorded, StepStart, StoredResult, TakeOver, Target, Token, Written,
 };
 use idempotent_runtime::store::{Store, StoreError, StoreErrorKind};
 use idempotent_runtime::testing::conformance::Factory;
@@ -20,6 +20,9 @@ pub use elsewhere::query;
 /// Empties the tables of a place.
 pub(crate) const EMPTY: &str =
     "DELETE FROM idempotent_execution; DELETE FROM idempotent_step; DELETE FROM idempotent_outbox";
+
+/// How long a [`relay`] owns what it claims.
+pub(crate) const LEASE_MS: u64 = 600_000;
 
 /// A place whose tables can be reached past the store.
 #[async_trait]
@@ -205,6 +208,33 @@ pub fn step_record(n: u8, token: Token) -> StepRecord {
         generation: 0,
         found: StepFound::Happened(b"\"ch_1\"".to_vec()),
     }
+}
+
+/// The start of the step that [`step_record`] records.
+pub(crate) fn step_start(n: u8, token: Token) -> StepStart {
+    let StepRecord { id, owner, name, class, version, generation, .. } = step_record(n, token);
+    StepStart { id, owner, token, name, class, reconciles: false, version, generation, seen: None }
+}
+
+/// A relay's claim of whatever is due.
+pub(crate) fn relay() -> MessageClaim {
+    MessageClaim {
+        namespace: "payments".to_owned(),
+        topic: "receipt".to_owned(),
+        owner: Owner([9; 16]),
+        lease_ms: LEASE_MS,
+        at_most_once: false,
+        reconciles: false,
+        rows_max: 10,
+        since: Micros(0),
+        again: false,
+    }
+}
+
+/// The end of the delivery of what a relay has claimed.
+pub(crate) fn delivered(message: &MessageRecord) -> DeliveryEnd {
+    let MessageRecord { id, owner, token, .. } = *message;
+    DeliveryEnd { id, owner, token, to: DeliveryEndTo::Delivered }
 }
 
 /// The same for text that only an execution in review shows.

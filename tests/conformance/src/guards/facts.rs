@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::protocol::{
-    Completion, DeliveryEnd, DeliveryEndTo, ExecutionId, Granted, Message, MessageClaim, MessageId,
-    Micros, Owner, Record, Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement,
-    Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver, TakenOver, Target, Token,
-    Written,
+    Completion, ExecutionId, Granted, Message, MessageId, Owner, Record, Release, ReleaseTo,
+    Renewal, Renewed, SettleTo, Settled, Settlement, Step, StepRecord, StepRecorded, StepStart,
+    StepStarted, TakeOver, TakenOver, Target, Token, Written,
 };
 use idempotent_runtime::store::{Cursor, Store};
 use idempotent_runtime::testing::conformance::Factory;
 
 use super::{Fact, Guarded, Mutated};
-use crate::sql::{Sql, claim, completion, granted, id, step_record};
+use crate::sql::{Sql, claim, completion, delivered, granted, id, relay, step_record, step_start};
 
 /// The owner and the token of all of them.
 const OWNER: Owner = Owner([7; 16]);
@@ -246,18 +245,7 @@ async fn settle<P: Guarded + Sql>(place: Arc<Mutated<P>>) {
 }
 
 fn start_of(n: u8) -> StepStart {
-    let StepRecord { id, name, class, version, generation, .. } = step_record(n, TOKEN);
-    StepStart {
-        id,
-        owner: OWNER,
-        token: TOKEN,
-        name,
-        class,
-        reconciles: false,
-        version,
-        generation,
-        seen: None,
-    }
+    StepStart { owner: OWNER, ..step_start(n, TOKEN) }
 }
 
 async fn steps<P: Guarded + Sql>(place: Arc<Mutated<P>>) {
@@ -398,23 +386,11 @@ async fn oldest_first<P: Guarded + Sql>(place: Arc<Mutated<P>>) {
     let granted = granted(&*store, &claim(1)).await;
     let sends = Completion { messages: [1, 2, 3].map(message).to_vec(), ..completion(1, granted) };
     assert_eq!(store.complete(&[sends]).await.expect("complete"), [Written::Done]);
-    let relay = MessageClaim {
-        namespace: "payments".to_owned(),
-        topic: "receipt".to_owned(),
-        owner: OWNER,
-        lease_ms: 600_000,
-        at_most_once: false,
-        reconciles: false,
-        rows_max: 10,
-        since: Micros(0),
-        again: false,
-    };
-    let claimed = store.messages().claim_messages(&[relay]).await.expect("claim_messages");
+    let claimed = store.messages().claim_messages(&[relay()]).await.expect("claim_messages");
     let ids = [2, 3, 1].map(|n| MessageId([n; 16]));
     for id in ids {
         let claimed = claimed[0].messages.iter().find(|message| message.id == id);
-        let token = claimed.expect("it is claimed").token;
-        let end = DeliveryEnd { id, owner: OWNER, token, to: DeliveryEndTo::Delivered };
+        let end = delivered(claimed.expect("it is claimed"));
         let ended = store.messages().end_deliveries(&[end]).await.expect("end_deliveries");
         assert_eq!(ended, [Written::Done]);
         place.age(LEASE).await;

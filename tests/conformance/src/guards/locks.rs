@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, DecideTo, DeliveryEnd, DeliveryEndTo, Granted, Message,
-    MessageClaim, MessageDecision, MessageId, MessageRecord, MessageRenewal, Micros, Owner, Record,
-    Release, ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, StepFound, StepRecord,
-    StepRecorded, StepStart, StepStarted, TakeOver, TakenOver, Target, Token, Written,
+    MessageDecision, MessageId, MessageRecord, MessageRenewal, Micros, Owner, Record, Release,
+    ReleaseTo, Renewal, Renewed, SettleTo, Settled, Settlement, StepFound, StepRecord,
+    StepRecorded, StepStarted, TakeOver, TakenOver, Target, Token, Written,
 };
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
@@ -16,13 +16,15 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use super::plans::postgres as plans;
 use super::{Fact, Mutated, journal, messages, purges, spared};
 use crate::postgres::PostgresFactory;
-use crate::sql::{Sql, claim, claimed, completion, granted, id, step_record};
+use crate::sql::{
+    LEASE_MS, Sql, claim, claimed, completion, delivered, granted, id, relay, step_record,
+    step_start,
+};
 
 pub(super) type Place = Arc<Mutated<PostgresFactory>>;
 
 /// Longer than the lease, the runtime and the retention of [`claim`].
 pub(super) const LATER: Duration = Duration::from_secs(70_000);
-const LEASE_MS: u64 = 600_000;
 /// All rows.
 pub(super) const EXECUTIONS: &str = "SELECT 1 FROM idempotent_execution FOR UPDATE";
 pub(super) const MESSAGES: &str = "SELECT 1 FROM idempotent_outbox FOR UPDATE";
@@ -177,20 +179,6 @@ pub(super) async fn sending(store: &dyn Store) -> Vec<MessageRecord> {
     messages
 }
 
-pub(super) fn relay() -> MessageClaim {
-    MessageClaim {
-        namespace: "payments".to_owned(),
-        topic: "receipt".to_owned(),
-        owner: Owner([9; 16]),
-        lease_ms: LEASE_MS,
-        at_most_once: false,
-        reconciles: false,
-        rows_max: 10,
-        since: Micros(0),
-        again: false,
-    }
-}
-
 async fn claim_finds(place: Place) {
     claims_behind_an_insert(place, |claim, _| claim.owner = Owner([9; 16])).await;
 }
@@ -268,11 +256,6 @@ async fn purge_of_messages_passes(place: Place) {
     assert_eq!(store.messages().purge_messages(0, 10).await.expect("purge_messages"), 2);
 }
 
-pub(super) fn delivered(message: &MessageRecord) -> DeliveryEnd {
-    let MessageRecord { id, owner, token, .. } = *message;
-    DeliveryEnd { id, owner, token, to: DeliveryEndTo::Delivered }
-}
-
 async fn take_over_is_dated(place: Place) {
     let store = opened(&place).await;
     let token = running(&*store).await;
@@ -330,13 +313,8 @@ async fn reopen_is_dated(place: Place) {
     assert!(record(&*store).await.not_before >= Some(let_go));
 }
 
-pub(super) fn start(token: Token) -> StepStart {
-    let StepRecord { id, owner, name, class, version, generation, .. } = step_record(1, token);
-    StepStart { id, owner, token, name, class, reconciles: false, version, generation, seen: None }
-}
-
 async fn started(store: &dyn Store, token: Token) {
-    let started = store.start_steps(&[start(token)]).await.expect("start_steps");
+    let started = store.start_steps(&[step_start(1, token)]).await.expect("start_steps");
     assert!(matches!(started[..], [StepStarted::Started { .. }]), "{started:?}");
 }
 
@@ -344,7 +322,7 @@ async fn start_is_dated(place: Place) {
     let store = opened(&place).await;
     let token = running(&*store).await;
     let starting = Arc::clone(&store);
-    let start = start(token);
+    let start = step_start(1, token);
     let (answer, let_go) =
         behind(&place, EXECUTIONS, async move { starting.start_steps(&[start]).await }).await;
     answer.expect("start_steps");

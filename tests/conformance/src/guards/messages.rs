@@ -12,11 +12,11 @@ use idempotent_runtime::testing::conformance::Factory;
 
 use super::Fact;
 use super::locks::{
-    LATER, Place, claims_behind_an_insert, delivered, holding, message, opened, read, record,
-    relay, release, released, renewal, running, sending, sends, until_blocked,
+    LATER, Place, claims_behind_an_insert, holding, message, opened, read, record, release,
+    released, renewal, running, sending, sends, until_blocked,
 };
 use crate::postgres::PostgresFactory;
-use crate::sql::{Sql, claim, granted, id};
+use crate::sql::{Sql, claim, delivered, granted, id, relay};
 
 /// All of them.
 pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {

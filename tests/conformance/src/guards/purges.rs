@@ -11,11 +11,11 @@ use idempotent_runtime::testing::conformance::Factory;
 
 use super::Fact;
 use super::locks::{
-    LATER, Place, holding, message, opened, record, release, release_to, running, sends, start,
+    LATER, Place, holding, message, opened, record, release, release_to, running, sends,
     until_blocked,
 };
 use crate::postgres::PostgresFactory;
-use crate::sql::{Sql, claim, granted, id, step_record};
+use crate::sql::{Sql, claim, granted, id, step_record, step_start};
 
 const RETRY: ReleaseTo = ReleaseTo::Retry { delay_ms: 0 };
 
@@ -127,7 +127,7 @@ async fn stays(store: &dyn Store) {
 }
 
 async fn completed_stays(place: Place) {
-    let (store, _) = completed(&place, Some(start(Token(0)))).await;
+    let (store, _) = completed(&place, Some(step_start(1, Token(0)))).await;
     assert_eq!(record(&*store).await.open_steps, 1);
     stays(&*store).await;
 }

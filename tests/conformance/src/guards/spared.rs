@@ -12,12 +12,12 @@ use idempotent_runtime::testing::conformance::Factory;
 
 use super::Fact;
 use super::locks::{
-    LATER, Place, holding, message, opened, relay, release, release_to, released, running, sends,
+    LATER, Place, holding, message, opened, release, release_to, released, running, sends,
     until_blocked,
 };
 use super::messages::{claimed_by, column, sent};
 use crate::postgres::PostgresFactory;
-use crate::sql::{EMPTY, Sql, claim, claimed, completion, granted, id, step_record};
+use crate::sql::{EMPTY, Sql, claim, claimed, completion, granted, id, relay, step_record};
 
 /// All of them.
 pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {

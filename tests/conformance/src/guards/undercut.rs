@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use idempotent_runtime::protocol::{Owner, StepClass, StepRecord, StepStart, Token};
+use idempotent_runtime::protocol::{Owner, StepClass, StepRecord, Token};
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory;
 
 use super::plans::sqlite as plans;
 use super::{Fact, Mutated};
-use crate::sql::{Sql, claim, granted, id, step_record};
+use crate::sql::{Sql, claim, granted, id, step_record, step_start};
 use crate::sqlite::SqliteFactory;
 
 type Place = Arc<Mutated<SqliteFactory>>;
@@ -89,19 +89,7 @@ async fn execution(place: Place) {
     for change in CHANGES {
         let token = twins(&place).await;
         let store = undercut(&place, change, true).await;
-        let StepRecord { id, owner, name, class, version, generation, .. } = step_record(1, token);
-        let start = StepStart {
-            id,
-            owner,
-            token,
-            name,
-            class,
-            reconciles: false,
-            version,
-            generation,
-            seen: None,
-        };
-        refuses(&place, change, store.start_steps(&[start])).await;
+        refuses(&place, change, store.start_steps(&[step_start(1, token)])).await;
         store.close().await;
     }
 }
