@@ -116,14 +116,14 @@ impl Scenario {
             .collect();
         let forgets = dice.chance(80);
         let blows = blows(dice, forgets, lasts_ms);
+        let jumps = |is_meant: fn(i64) -> bool| {
+            let is = |blow: &Blow| matches!(blow, Blow::Jump { by_us } if is_meant(*by_us));
+            blows.iter().any(|(_, blow)| is(blow))
+        };
         Self {
             forgets,
-            hurries: blows
-                .iter()
-                .any(|(_, blow)| matches!(blow, Blow::Jump { by_us } if *by_us > 0)),
-            goes_back: blows
-                .iter()
-                .any(|(_, blow)| matches!(blow, Blow::Jump { by_us } if *by_us < 0)),
+            hurries: jumps(i64::is_positive),
+            goes_back: jumps(i64::is_negative),
             tells_of_messages: dice.chance(500),
             reaps: dice.chance(300),
             has_person: dice.chance(500),
