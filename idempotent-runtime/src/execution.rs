@@ -23,7 +23,7 @@ use crate::runtime::Runtime;
 use completion::Prepared;
 pub use completion::{Completion, ValueType};
 use journal::Unready;
-pub(crate) use journal::{Journal, Refused, Running, STEPS_MAX, Turn, Visit};
+pub(crate) use journal::{Journal, Refused, Running, STEPS_MAX, Sent, Turn, Visit};
 
 tokio::task_local! {
     static CURRENT: Execution;

@@ -101,7 +101,7 @@ pub struct Step {
     pub alive_until: Micros,
     /// The value as JSON, once recorded.
     pub value: Option<Vec<u8>>,
-    /// When it was recorded.
+    /// When it counts as recorded: [`StepRecord::done_at`].
     pub done_at: Option<Micros>,
 }
 
@@ -195,6 +195,17 @@ pub struct StepRecord {
     pub generation: u32,
     /// What became of it. That it did not happen can be said only of what this attempt has started.
     pub found: StepFound,
+    /// The value counts as recorded then at the earliest: behind all that the attempt knows, so that they keep their
+    /// order where the store's clock stands still or jumps back.
+    pub earliest: Micros,
+}
+
+impl StepRecord {
+    /// When a value that is recorded `now` counts as recorded.
+    #[must_use]
+    pub fn done_at(&self, now: Micros) -> Micros {
+        now.max(self.earliest)
+    }
 }
 
 /// The answer to a [`StepRecord`].
@@ -203,7 +214,7 @@ pub enum StepRecorded {
     /// It is stored; also when this very attempt had stored it before (a lost acknowledgement), and when a value had
     /// been recorded before, which stays.
     Done {
-        /// When the value was recorded; of what did not happen, the store's time.
+        /// When the value counts as recorded; of what did not happen, the store's time.
         done_at: Micros,
     },
     /// The guard did not hold, or what did not happen was not started by this attempt. Nothing was written.
@@ -299,6 +310,7 @@ pub fn record_step(
         return (None, StepRecorded::Done { done_at: step.done_at.unwrap_or(now) });
     }
     let open = step.filter(|step| step.is_open());
+    let done_at = request.done_at(now);
     let recorded = Step {
         name: request.name.clone(),
         class: request.class,
@@ -310,10 +322,10 @@ pub fn record_step(
         started_at: open.map_or(now, |step| step.started_at),
         alive_until: open.map_or(now, |step| step.alive_until),
         value: Some(value.clone()),
-        done_at: Some(now),
+        done_at: Some(done_at),
     };
     let record = counted(record, step, &recorded);
-    (Some(StepWrite { record, step: recorded }), StepRecorded::Done { done_at: now })
+    (Some(StepWrite { record, step: recorded }), StepRecorded::Done { done_at })
 }
 
 /// Notes that what the attempt has started did not happen: the step is closed, and its next start is another generation.

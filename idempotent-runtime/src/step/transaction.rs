@@ -115,8 +115,8 @@ impl This {
                 return self.fail(Error::StepRefused { step, reason }).await;
             }
         };
-        let record = self.step_record(StepFound::Happened(json), generation);
         let (execution, sent) = (self.execution.clone(), self.execution.journal().send());
+        let record = self.step_record(StepFound::Happened(json), generation, &sent);
         let closing = async move {
             // The execution does not end before this has.
             let _running = running;

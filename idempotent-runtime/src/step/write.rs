@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::run::This;
 use crate::claim::while_held;
 use crate::error::Error;
-use crate::execution::{Running, Turn};
+use crate::execution::{Running, Sent, Turn};
 use crate::outcome::encode;
 use crate::protocol::{
     Micros, Owner, StepClass, StepFound, StepRecord, StepRecorded, StepStart, StepStarted,
@@ -81,7 +81,7 @@ impl This {
         drop(self.write(StepFound::DidNotHappen, generation, running).await);
     }
 
-    pub(super) fn step_record(&self, found: StepFound, generation: u32) -> StepRecord {
+    pub(super) fn step_record(&self, found: StepFound, generation: u32, sent: &Sent) -> StepRecord {
         let attempt = self.execution.attempt();
         StepRecord {
             id: attempt.id,
@@ -92,12 +92,13 @@ impl This {
             version: self.execution.handler().current_version(),
             generation,
             found,
+            earliest: sent.earliest,
         }
     }
 
     async fn write(&self, found: StepFound, generation: u32, running: Running) -> Turn {
-        let record = self.step_record(found, generation);
         let sent = self.execution.journal().send();
+        let record = self.step_record(found, generation, &sent);
         let execution = self.execution.clone();
         let written = self.execution.runtime().in_own_task(async move {
             // The execution does not end before this has.

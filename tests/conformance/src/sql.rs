@@ -207,6 +207,7 @@ pub fn step_record(n: u8, token: Token) -> StepRecord {
         version: 1,
         generation: 0,
         found: StepFound::Happened(b"\"ch_1\"".to_vec()),
+        earliest: Micros(0),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use idempotent_runtime::protocol::{
     Claim, Claimed, Completion, DecideTo, DeliveryEnd, DeliveryEndTo, ExecutionId, Identity,
-    Limits, Message, MessageClaim, MessageDecision, MessageId, MessageRecord, Owner, Release,
-    ReleaseTo, Renewal, Renewed, SettleTo, Settlement, Step, StepClass, StepFound, StepName,
-    StepRecord, StepRecorded, StepStart, StepStarted, StoredResult, TakeOver, TakenOver, Target,
-    Token, Written,
+    Limits, Message, MessageClaim, MessageDecision, MessageId, MessageRecord, Micros, Owner,
+    Release, ReleaseTo, Renewal, Renewed, SettleTo, Settlement, Step, StepClass, StepFound,
+    StepName, StepRecord, StepRecorded, StepStart, StepStarted, StoredResult, TakeOver, TakenOver,
+    Target, Token, Written,
 };
 
 use crate::config::{Class, Config, Sink};
@@ -192,6 +192,7 @@ pub(crate) fn record(config: &Config, by: By, generation: u32, value: Option<Val
         version: 1,
         generation,
         found,
+        earliest: Micros(0),
     }
 }
 

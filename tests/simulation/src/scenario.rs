@@ -91,8 +91,6 @@ pub(crate) struct Scenario {
     pub(crate) forgets: bool,
     /// The store's clock jumps forward.
     pub(crate) hurries: bool,
-    /// The store's clock jumps back, by which what was recorded before seems the later.
-    pub(crate) goes_back: bool,
     /// The store tells relays of messages.
     pub(crate) tells_of_messages: bool,
     /// Processes reap by themselves.
@@ -116,14 +114,10 @@ impl Scenario {
             .collect();
         let forgets = dice.chance(80);
         let blows = blows(dice, forgets, lasts_ms);
-        let jumps = |is_meant: fn(i64) -> bool| {
-            let is = |blow: &Blow| matches!(blow, Blow::Jump { by_us } if is_meant(*by_us));
-            blows.iter().any(|(_, blow)| is(blow))
-        };
+        let hurries = |(_, blow): &(_, _)| matches!(blow, Blow::Jump { by_us } if *by_us > 0);
         Self {
             forgets,
-            hurries: jumps(i64::is_positive),
-            goes_back: jumps(i64::is_negative),
+            hurries: blows.iter().any(hurries),
             tells_of_messages: dice.chance(500),
             reaps: dice.chance(300),
             has_person: dice.chance(500),

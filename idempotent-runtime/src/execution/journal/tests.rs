@@ -122,10 +122,8 @@ fn steps_that_the_body_does_not_come_to_are_waited_for_with_patience() {
     assert!(has_come(&new));
 }
 
-#[test]
-fn a_record_that_was_sent_before_is_waited_for() {
-    let journal = journal(Vec::new());
-    let record = |of: &str| StepRecord {
+fn record(of: &str) -> StepRecord {
+    StepRecord {
         id: ExecutionId([1; 16]),
         owner: Owner([1; 16]),
         token: Token(1),
@@ -134,7 +132,13 @@ fn a_record_that_was_sent_before_is_waited_for() {
         version: 1,
         generation: 0,
         found: StepFound::Happened(Vec::new()),
-    };
+        earliest: Micros(0),
+    }
+}
+
+#[test]
+fn a_record_that_was_sent_before_is_waited_for() {
+    let journal = journal(Vec::new());
     let (slow, quick) = (journal.send(), journal.send());
     let quick = quick.landed(&record("quick"), Micros(2));
     let later = journal.send();
@@ -145,6 +149,23 @@ fn a_record_that_was_sent_before_is_waited_for() {
     drop(slow);
     assert!(has_come(&quick), "what was sent behind it cannot lie before it");
     drop(later);
+}
+
+#[test]
+fn a_record_lies_behind_what_is_known_when_it_is_sent() {
+    let journal = journal(vec![recorded("first", 5), recorded("second", 7)]);
+    let sent = journal.send();
+    assert_eq!(sent.earliest, Micros(8));
+    let beside = journal.send();
+    assert_eq!(beside.earliest, Micros(8), "sent side by side: none of them is handed over yet");
+    // Landed with a clock that jumped forward, and is back.
+    drop(sent.landed(&record("third"), Micros(1_000)));
+    assert_eq!(journal.send().earliest, Micros(1_001));
+    drop(beside.landed(&record("fourth"), Micros(8)));
+    assert_eq!(journal.send().earliest, Micros(1_001));
+    let cleared = StepRecord { found: StepFound::DidNotHappen, ..record("fifth") };
+    drop(journal.send().landed(&cleared, Micros(2_000)));
+    assert_eq!(journal.send().earliest, Micros(1_001), "it has no value");
 }
 
 #[test]

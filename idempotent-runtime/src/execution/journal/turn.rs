@@ -24,14 +24,16 @@ pub(super) fn patience(max_runtime_ms: u64) -> Duration {
 /// branches of a `select!` need not have been polled, which starts with a random one; between three they have.
 const QUIET: u32 = 2;
 
-/// When a value was recorded, and of those recorded at once the name.
+/// When a value counts as recorded, and of those that were recorded side by side at one instant the name.
 type Place = (Micros, StepName);
 
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     /// Of the values that are recorded and that the body has not been handed yet.
     ahead: BTreeSet<Place>,
-    /// Those of them that the body has not come to in this attempt.
+    /// When the latest value that is known was recorded.
+    latest: Option<Micros>,
+    /// Those of `ahead` that the body has not come to in this attempt.
     unvisited: BTreeSet<Place>,
     /// Records on their way to the store, by a number that rises.
     on_the_way: BTreeSet<u64>,
@@ -44,7 +46,8 @@ impl Turns {
     /// With the values that attempts before have recorded.
     pub(super) fn new(recorded: impl Iterator<Item = Place>) -> Self {
         let ahead: BTreeSet<Place> = recorded.collect();
-        Self { unvisited: ahead.clone(), ahead, ..Self::default() }
+        let latest = ahead.last().map(|(done_at, _)| *done_at);
+        Self { unvisited: ahead.clone(), ahead, latest, ..Self::default() }
     }
 
     /// The body came to a step.
@@ -161,6 +164,8 @@ impl Drop for Turn {
 pub(crate) struct Sent {
     journal: Arc<Journal>,
     number: u64,
+    /// [`StepRecord::earliest`]: whoever waits for no record that was sent behind its own has gone first.
+    pub(crate) earliest: Micros,
 }
 
 impl Sent {
@@ -169,7 +174,9 @@ impl Sent {
         known.turns.sent += 1;
         let number = known.turns.sent;
         known.turns.on_the_way.insert(number);
-        Self { journal: Arc::clone(journal), number }
+        let earliest =
+            known.turns.latest.map_or(Micros(0), |Micros(us)| Micros(us.saturating_add(1)));
+        Self { journal: Arc::clone(journal), number, earliest }
     }
 
     /// The store has it since `done_at`.
@@ -180,6 +187,9 @@ impl Sent {
             StepFound::Happened(_) => Some((done_at, record.name.clone())),
             StepFound::DidNotHappen => None,
         };
+        if place.is_some() {
+            known.turns.latest = known.turns.latest.max(Some(done_at));
+        }
         known.turns.ahead.extend(place.clone());
         let sent_before = known.turns.sent;
         drop(known);

@@ -188,7 +188,9 @@ impl StepRecord {
             .bind(number(self.generation))
             .bind(number(self.version));
         let query = match &self.found {
-            StepFound::Happened(value) => query.bind(i16::from(self.class.stored())).bind(value),
+            StepFound::Happened(value) => {
+                query.bind(i16::from(self.class.stored())).bind(value).bind(Instant(self.earliest))
+            }
             StepFound::DidNotHappen => query,
         };
         let row = query.fetch_optional(&mut *db.connection).await;

@@ -172,8 +172,9 @@ impl Item for Unstarted<'_> {
     type Answer = StepRecorded;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<StepRecorded, StoreError> {
-        let now = db.now();
         let Self { record, value } = *self;
+        let now = db.now();
+        let done_at = record.done_at(now);
         let StepRecord { id, owner, token, name, class, version, generation, .. } = record;
         let query = sqlx::query(db.queries.record_step.driver())
             .bind(now.0)
@@ -185,9 +186,10 @@ impl Item for Unstarted<'_> {
             .bind(number(*version))
             .bind(owner.0.as_slice())
             .bind(value)
-            .bind(token.0);
+            .bind(token.0)
+            .bind(done_at.0);
         if changed(db.connection, "to record a step", query).await? {
-            return Ok(StepRecorded::Done { done_at: now });
+            return Ok(StepRecorded::Done { done_at });
         }
         // Fenced off, or there already: the writer tells, under the lock.
         Err(StoreError::new(StoreErrorKind::Busy, "sqlite: the step is not to be inserted"))

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use super::*;
 use crate::clock::Clock;
 use crate::protocol::{
-    Granted, Identity, Limits, Owner, ReleaseTo, State, StepClass, StepFound, StepName,
+    Granted, Identity, Limits, Micros, Owner, ReleaseTo, State, StepClass, StepFound, StepName,
     StoredResult, Target, Token,
 };
 
@@ -481,6 +481,7 @@ async fn a_step_whose_commit_fails_is_not_started() {
         version: 1,
         generation: 0,
         found: StepFound::Happened(b"1".to_vec()),
+        earliest: Micros(0),
     };
     let recorded = store.record_steps(&[record]).await;
     assert!(recorded.is_err(), "{recorded:?}");

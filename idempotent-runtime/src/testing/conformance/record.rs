@@ -2,7 +2,8 @@
 
 use super::bench::*;
 use crate::protocol::{
-    Settled, Step, StepClass, StepRecord, StepRecorded, StepStart, StepState, TakenOver, Token,
+    Micros, Settled, Step, StepClass, StepRecord, StepRecorded, StepStart, StepState, TakenOver,
+    Token,
 };
 
 /// The record must be refused, and write nothing.
@@ -65,6 +66,24 @@ pub(super) async fn record_without_a_start_changes_nothing_of_the_execution(benc
     for record in both(running) {
         bench.recorded(&record).await;
         assert_eq!(bench.record(id(1)).await, before);
+    }
+}
+
+/// However the store's clock stands: values keep the order in which the attempt knew them.
+pub(super) async fn record_counts_from_its_earliest_on(bench: &Bench) {
+    let running = bench.running(1).await;
+    bench.started(&running.blind_start("charge")).await;
+    let earliest = bench.now().await.plus_ms(3_600_000);
+    let class = StepClass::AtMostOnce;
+    let started = StepRecord { class, earliest, ..running.record("charge", "7") };
+    let plain = StepRecord { earliest: Micros(earliest.0 + 1), ..running.record("mail", "8") };
+    for record in [started, plain] {
+        let done = StepRecorded::Done { done_at: record.earliest };
+        assert_eq!(bench.record_step(&record).await, done);
+        let entry = bench.step(&record).await;
+        assert_eq!(entry.done_at, Some(record.earliest));
+        assert!(entry.started_at < earliest);
+        assert_eq!(bench.record_step(&record).await, done, "sent again");
     }
 }
 

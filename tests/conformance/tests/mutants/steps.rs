@@ -185,6 +185,17 @@ mutants! {
         }
         (write, answer)
     } }
+    suite record_counts_from_now_on { record_step: |record, step, request, now| {
+        let earliest = Micros(0);
+        protocol::record_step(record, step, &StepRecord { earliest, ..request.clone() }, now)
+    } }
+    suite record_counts_from_its_earliest_on_alone { record_step: |record, step, request, now| {
+        let (mut write, answer) = protocol::record_step(record, step, request, now);
+        if let Some(done_at) = write.as_mut().and_then(|write| write.step.done_at.as_mut()) {
+            *done_at = request.earliest;
+        }
+        (write, answer)
+    } }
     suite record_truncates_at_64_kib { record_step: |record, step, request, now| {
         let mut cut = request.clone();
         if let StepFound::Happened(value) = &mut cut.found {

@@ -8,7 +8,7 @@ use idempotent_conformance::sql::{
 };
 use idempotent_conformance::{Cut, PostgresOptions};
 use idempotent_runtime::protocol::{
-    Claimed, Owner, Record, Release, ReleaseTo, SettleTo, Settled, Settlement, State, Step,
+    Claimed, Micros, Owner, Record, Release, ReleaseTo, SettleTo, Settled, Settlement, State, Step,
     StepClass, StepFound, StepName, StepRecord, StepRecorded, StepStart, StepStarted, StepState,
     TakeOver, TakenOver, Target, Token, Written,
 };
@@ -70,6 +70,7 @@ fn record(token: Token, value: &str) -> StepRecord {
         version: 1,
         generation: 0,
         found: StepFound::Happened(value.as_bytes().to_vec()),
+        earliest: Micros(0),
     }
 }
 

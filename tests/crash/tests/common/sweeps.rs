@@ -107,6 +107,7 @@ fn step(id: ExecutionId, token: Token, name: &str) -> StepRecord {
         version: 1,
         generation: 0,
         found: StepFound::Happened(b"1".to_vec()),
+        earliest: Micros(0),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Identity, Limits, Owner, Release, ReleaseTo,
+    Claim, Claimed, Completion, ExecutionId, Identity, Limits, Micros, Owner, Release, ReleaseTo,
     StepClass, StepFound, StepName, StepRecord, StoredResult, Token,
 };
 use idempotent_runtime::store::{Memory, Store as _};
@@ -160,6 +160,7 @@ impl Bench {
             version: row.version,
             generation: 0,
             found: StepFound::Happened(value.clone()),
+            earliest: Micros(0),
         };
         self.store.record_steps(&[record]).await.expect("memory records");
     }

@@ -117,8 +117,7 @@ fn one_winner(
     let winners = ["after/left", "after/right"]
         .iter()
         .filter(|step| by_step.contains_key(&(ended.key.clone(), (**step).to_owned())));
-    let keeps_its_order = !world.scenario.forgets && !world.scenario.goes_back;
-    if winners.count() > 1 && keeps_its_order {
+    if winners.count() > 1 && !world.scenario.forgets {
         let what = format!("the race of {} was won by both", ended.key);
         violations.push(Violation::new(Promise::RecordedIsFinal, what));
     }

@@ -116,7 +116,7 @@ fn record_new(t: &str, s: &str) -> String {
         "WITH l AS MATERIALIZED (SELECT id FROM {t} WHERE id = $1 AND {GUARD} FOR NO KEY UPDATE)
          INSERT INTO {s} AS s (id, step, part, class, reconciles, state, generation, version, owner,
            started_at, alive_until, value, done_at)
-         SELECT n.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, n.now
+         SELECT n.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, GREATEST(n.now, $10)
          FROM (SELECT id, clock_timestamp() AS now FROM l) n
          ON CONFLICT (id, step, part) DO NOTHING RETURNING done_at"
     )
@@ -129,7 +129,7 @@ fn record(t: &str, s: &str) -> String {
          w AS (
            INSERT INTO {s} AS s (id, step, part, class, reconciles, state, generation, version,
              owner, started_at, alive_until, value, done_at)
-           SELECT n.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, n.now FROM n
+           SELECT n.id, $4, $5, $8, false, 2, $6, $7, $2, n.now, n.now, $9, GREATEST(n.now, $10) FROM n
            ON CONFLICT (id, step, part) DO UPDATE SET
              class = excluded.class, reconciles = s.state = 1 AND s.reconciles, state = 2,
              generation = excluded.generation, version = excluded.version, owner = excluded.owner,

@@ -16,7 +16,7 @@ pub(super) fn record(t: &str, s: &str) -> String {
     format!(
         "INSERT INTO {s} (id, step, part, class, reconciles, state, generation, version, owner,
            started_at, alive_until, value, done_at)
-         SELECT ?2, ?3, ?4, ?5, 0, 2, ?6, ?7, ?8, ?1, ?1, ?9, ?1 FROM {t}
+         SELECT ?2, ?3, ?4, ?5, 0, 2, ?6, ?7, ?8, ?1, ?1, ?9, ?11 FROM {t}
          WHERE id = ?2 AND owner = ?8 AND token = ?10 AND state = 1"
     )
 }

@@ -2,8 +2,8 @@
 
 use super::{Attempt, Bench, LEASE_S, MAX_RUNTIME_S, only};
 use crate::protocol::{
-    ExecutionId, ReleaseTo, SettleTo, Settlement, Step, StepClass, StepFound, StepName, StepRecord,
-    StepRecorded, StepStart, StepStarted, Written,
+    ExecutionId, Micros, ReleaseTo, SettleTo, Settlement, Step, StepClass, StepFound, StepName,
+    StepRecord, StepRecorded, StepStart, StepStarted, Written,
 };
 
 /// The name of a step without parts.
@@ -48,6 +48,7 @@ impl Attempt {
             version: 3,
             generation: 0,
             found: StepFound::Happened(value.as_bytes().to_vec()),
+            earliest: Micros(0),
         }
     }
 

@@ -43,6 +43,7 @@ macro_rules! __step_properties {
             record_without_a_start_stores_the_value
             record_without_a_start_changes_nothing_of_the_execution
             record_of_a_started_step_keeps_when_it_was_started
+            record_counts_from_its_earliest_on
             record_of_a_started_step_counts_it_no_more
             record_of_a_started_step_in_its_class_counts_it_no_more
             record_sent_twice_is_done_both_times

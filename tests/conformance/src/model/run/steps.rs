@@ -1,7 +1,7 @@
 //! Writes to the journal, on both sides.
 
 use idempotent_runtime::protocol::{
-    self, ExecutionId, Owner, StepFound, StepName, StepRecord, StepRecorded, StepStart,
+    self, ExecutionId, Micros, Owner, StepFound, StepName, StepRecord, StepRecorded, StepStart,
     StepStarted, Token,
 };
 
@@ -48,6 +48,7 @@ impl Run<'_> {
                 0 => StepFound::DidNotHappen,
                 value => StepFound::Happened(value.to_string().into_bytes()),
             },
+            earliest: Micros(0),
         });
         let record: StepTransition<StepRecord, StepRecorded> = |world, id, request| {
             let (record, step) = (world.record(id), world.step(id, &request.name));
