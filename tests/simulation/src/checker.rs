@@ -78,6 +78,8 @@ impl fmt::Display for Violation {
 struct Ended {
     key: String,
     state: State,
+    /// Whether a call would take it over.
+    is_claimable: bool,
     reason: String,
     crashes: (u32, u32),
     result: Option<StoredResult>,
@@ -116,6 +118,11 @@ fn ended(server: &Server) -> HashMap<String, Ended> {
         let ended = Ended {
             key: key.clone(),
             state: record.state,
+            is_claimable: match record.state {
+                State::Running => record.lease_until < execution.now,
+                State::Retryable => record.not_before.is_none_or(|due| due <= execution.now),
+                State::Completed | State::Failed | State::Review => false,
+            },
             reason: record.reason.unwrap_or_default(),
             crashes: (record.crashes, record.limits.crashes_max),
             result: record.result,
@@ -158,7 +165,7 @@ fn waits_for_another(operation: &Ended, ended: &HashMap<String, Ended>) -> bool 
 fn nobody_comes_back_for(operation: &Ended, ended: &HashMap<String, Ended>) -> bool {
     let id = operation.key.strip_prefix("pay:").and_then(|id| id.parse::<u32>().ok());
     let outer = id.and_then(|id| ended.get(&format!("nested:{}", id.checked_sub(1_000)?)));
-    operation.state == State::Retryable
+    operation.is_claimable
         && outer.is_some_and(|it| matches!(it.state, State::Completed | State::Failed))
 }
 

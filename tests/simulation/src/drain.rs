@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotent_runtime::protocol::{MessageState, State, StepState};
+use idempotent_runtime::protocol::{MessageState, StepState};
 use idempotent_runtime::{Error, ErrorKind, ExecutionStatus};
 
 use crate::checker::Promise;
@@ -130,10 +130,4 @@ async fn end(world: &World, fleet: &Fleet) {
         }
     }
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let running =
-        world.server.executions().into_iter().filter(|it| it.record.state == State::Running);
-    for execution in running {
-        let key = execution.identity.key.unwrap_or_default();
-        world.breaks(Promise::NothingIsLeft, format!("{key} is running at the end"));
-    }
 }
