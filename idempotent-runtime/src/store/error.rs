@@ -57,6 +57,12 @@ impl StoreError {
         self.kind
     }
 
+    /// The same for another caller that it concerns, without the driver's error.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn copy(&self) -> Self {
+        Self::new(self.kind, self.message.clone())
+    }
+
     /// Whether the same request may succeed soon, unchanged.
     #[must_use]
     pub fn is_transient(&self) -> bool {

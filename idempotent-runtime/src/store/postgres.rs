@@ -1,5 +1,7 @@
 #![doc = include_str!("postgres/docs.md")]
 
+mod batch;
+mod claim;
 mod completion;
 mod connect;
 mod error;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::coalesce::Coalescer;
 use super::sql::{ConnectOptions, Names, TransactionPool};
 use super::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
@@ -32,6 +35,8 @@ use crate::protocol::{
     Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver, TakenOver,
     Written,
 };
+use batch::Alike;
+use claim::Claims;
 use execution::{Read, Renewals};
 use pool::Pool;
 use runner::Runner;
@@ -41,7 +46,10 @@ use transaction::Transactions;
 /// Keeps executions in PostgreSQL.
 pub struct Postgres {
     options: ConnectOptions,
-    runner: Runner,
+    runner: Arc<Runner>,
+    claims: Coalescer<Claims>,
+    completions: Coalescer<Alike<Completion>>,
+    records: Coalescer<Alike<StepRecord>>,
     transactions: Transactions,
 }
 
@@ -66,9 +74,17 @@ impl Postgres {
         let names = options.names(options.schema.as_deref())?;
         let server = connect::server(options)?;
         connect::check(&server).await?;
-        let runner = Runner::new(Pool::new(server, options), options, &names);
-        let transactions = Transactions::new(options)?;
-        Ok(Self { options: options.clone(), runner, transactions })
+        let pool = Pool::new(server, options);
+        let alone_max = usize::try_from(pool.size() / 2).unwrap_or(1).max(1);
+        let runner = Arc::new(Runner::new(pool, options, &names));
+        Ok(Self {
+            options: options.clone(),
+            claims: Coalescer::new(Claims::new(&runner), alone_max),
+            completions: Coalescer::new(Alike::new(&runner), alone_max),
+            records: Coalescer::new(Alike::new(&runner), alone_max),
+            runner,
+            transactions: Transactions::new(options)?,
+        })
     }
 
     /// Lends connections of the application's pool.
@@ -105,7 +121,8 @@ impl Store for Postgres {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
-        self.runner.each(claims).await
+        self.runner.check_open()?;
+        self.claims.all(claims).await
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
@@ -117,7 +134,8 @@ impl Store for Postgres {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
-        self.runner.each(completions).await
+        self.runner.check_open()?;
+        self.completions.all(completions).await
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
@@ -133,7 +151,8 @@ impl Store for Postgres {
     }
 
     async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
-        self.runner.each(records).await
+        self.runner.check_open()?;
+        self.records.all(records).await
     }
 
     async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {

@@ -16,6 +16,8 @@ mod token;
 mod trial;
 
 #[cfg(feature = "postgres")]
+mod batches;
+#[cfg(feature = "postgres")]
 mod journal;
 #[cfg(feature = "postgres")]
 pub mod locks;

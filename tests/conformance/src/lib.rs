@@ -2,6 +2,8 @@
 //! the pure model that random operations are compared with, and a private PostgreSQL server for tests.
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod crowd;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod guards;
 pub mod memory;
 pub mod model;

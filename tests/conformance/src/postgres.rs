@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgPool, Postgres, SqlSafeStr};
 use tokio::sync::OnceCell;
 
 use crate::PostgresServer;
+use crate::crowd::Crowd;
 use crate::guards::{self, Fact, Guarded, locks};
 use crate::model::Place;
 use crate::sql::{EMPTY, Own, Sql};
@@ -29,6 +30,7 @@ pub struct PostgresFactory {
     /// A connection past the store.
     pool: PgPool,
     transaction_pooler: bool,
+    in_a_crowd: bool,
     /// The store that is emptied again and again.
     reused: OnceCell<Arc<dyn Store>>,
 }
@@ -50,13 +52,20 @@ impl PostgresFactory {
             .test_before_acquire(false)
             .connect_lazy(&url(&schema))
             .expect("the URL is one");
-        Self { schema, pool, transaction_pooler: false, reused: OnceCell::new() }
+        Self { schema, pool, transaction_pooler: false, in_a_crowd: false, reused: OnceCell::new() }
     }
 
     /// Its stores talk as if a proxy gave every transaction another connection.
     #[must_use]
     pub fn behind_a_transaction_pooler(mut self) -> Self {
         self.transaction_pooler = true;
+        self
+    }
+
+    /// Whatever its stores are asked for goes in a batch.
+    #[must_use]
+    pub fn in_a_crowd(mut self) -> Self {
+        self.in_a_crowd = true;
         self
     }
 
@@ -89,7 +98,8 @@ impl Drop for PostgresFactory {
 impl Factory for PostgresFactory {
     async fn open(&self) -> Arc<dyn Store> {
         let store = postgres_store(&self.url(), self.transaction_pooler).await;
-        store.expect("the server lets us in")
+        let store = store.expect("the server lets us in");
+        if self.in_a_crowd { Crowd::around(store) } else { store }
     }
 
     async fn age(&self, by: Duration) {

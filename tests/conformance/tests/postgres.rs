@@ -14,3 +14,17 @@ mod pooled {
         PostgresFactory::fresh().behind_a_transaction_pooler()
     });
 }
+
+mod in_a_crowd {
+    use idempotent_conformance::postgres::PostgresFactory;
+
+    idempotent_runtime::store_conformance!(async { PostgresFactory::fresh().in_a_crowd() });
+}
+
+mod pooled_in_a_crowd {
+    use idempotent_conformance::postgres::PostgresFactory;
+
+    idempotent_runtime::store_conformance!(async {
+        PostgresFactory::fresh().behind_a_transaction_pooler().in_a_crowd()
+    });
+}

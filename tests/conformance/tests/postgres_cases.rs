@@ -2,6 +2,8 @@
 #![cfg(feature = "postgres")]
 #![expect(clippy::unwrap_used, reason = "what helps a test is a test")]
 
+#[path = "postgres_cases/batches.rs"]
+mod batches;
 #[path = "postgres_cases/steps.rs"]
 mod steps;
 

@@ -25,6 +25,8 @@ pub(super) fn server(options: &ConnectOptions) -> Result<PgConnectOptions, Store
         ("default_transaction_isolation", "read committed"),
         // A plan that was made while the table was small stays with the prepared statement while it grows.
         ("enable_seqscan", "off"),
+        // Compiling a statement takes longer than any of ours runs.
+        ("jit", "off"),
     ];
     Ok(server.options(LIMITS.into_iter().chain(pinned)))
 }

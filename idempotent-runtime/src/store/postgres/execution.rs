@@ -4,21 +4,21 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
+use super::batch::{Coalesced, Many, column, nothing, place};
 use super::error::{Failure, at};
 use super::outbox::Columns;
 use super::row::{Instant, Row};
 use super::runner::{Db, Operation, Query};
 use super::step::{Journals, joined_journal};
 use crate::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Granted, Micros, Owner, REASON_BLIND, REASON_CRASHES,
-    Release, ReleaseTo, Renewal, Renewed, Seen, State, Step, TakeOver, TakenOver, Target, Token,
-    Written,
+    Completion, ExecutionId, Owner, REASON_BLIND, REASON_CRASHES, Release, ReleaseTo, Renewal,
+    Renewed, State, Step, StoredResult, TakeOver, TakenOver, Target, Token, Written,
 };
+use crate::store::Execution;
 use crate::store::sql::{self, ms, number};
-use crate::store::{Execution, StoreError, StoreErrorKind};
 
-/// Tries of a claim whose row came and went, or was too new to be read.
-const CLAIM_TRIES_MAX: u32 = 5;
+/// What a completion sends beside its result.
+const COMPLETION_BYTES: usize = 64;
 
 pub(super) fn id(id: ExecutionId) -> Uuid {
     Uuid::from_bytes(id.0)
@@ -36,59 +36,6 @@ pub(super) fn stored(state: State) -> i16 {
 async fn changed(db: &mut Db<'_>, what: &'static str, query: Query<'_>) -> Result<bool, Failure> {
     let done = query.execute(&mut *db.connection).await.map_err(at(what))?;
     Ok(done.rows_affected() > 0)
-}
-
-/// The last instant at which a claim is not too old, inside the range of `timestamptz`.
-fn issued_until(issued_at: Micros, retain_ms: u64) -> Instant {
-    let last = Micros(issued_at.0.max(0)).plus_ms(u64::try_from(ms(retain_ms)).unwrap_or(0));
-    Instant(Micros(last.0.min(ms(u64::MAX).saturating_mul(2_000))))
-}
-
-impl Operation for Claim {
-    type Answer = Claimed;
-
-    async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, Failure> {
-        for _ in 0..CLAIM_TRIES_MAX {
-            let statement =
-                if self.issued_at.is_some() { &db.queries.claim_issued } else { &db.queries.claim };
-            let mut query = db
-                .query(statement)
-                .bind(id(self.id))
-                .bind(&self.identity.namespace)
-                .bind(&self.identity.tenant)
-                .bind(&self.identity.handler)
-                .bind(&self.identity.key)
-                .bind(number(self.version))
-                .bind(owner(self.owner))
-                .bind(ms(self.limits.lease_ms))
-                .bind(ms(self.limits.max_runtime_ms))
-                .bind(number(self.limits.crashes_max))
-                .bind(ms(self.limits.retain_ms))
-                .bind(&self.fingerprint)
-                .bind(ms(self.limits.alive_ms()));
-            if let Some(issued_at) = self.issued_at {
-                query = query.bind(issued_until(issued_at, self.limits.retain_ms));
-            }
-            let row = query.fetch_optional(&mut *db.connection).await.map_err(at("to claim"))?;
-            let Some(row) = row else { continue };
-            if row.try_get("found").map_err(at("to claim"))? {
-                let record = sql::record(&Row(&row), &db.queries.table)?;
-                let Instant(now) = row.try_get("now").map_err(at("to claim"))?;
-                return Ok(Claimed::Found(Box::new(Seen { record, now })));
-            }
-            let token: Option<i64> = row.try_get("token").map_err(at("to claim"))?;
-            return Ok(token.map_or(Claimed::TooOld, |token| {
-                Claimed::Granted(Granted {
-                    token: Token(token),
-                    attempts: 1,
-                    crashes: 0,
-                    generation: 0,
-                })
-            }));
-        }
-        let text = format!("postgres: execution {} came and went {CLAIM_TRIES_MAX} times", self.id);
-        Err(StoreError::new(StoreErrorKind::Busy, text).into())
-    }
 }
 
 impl Operation for TakeOver {
@@ -251,6 +198,47 @@ impl Operation for Completion {
         }
         let state = owned(db, self.id, self.owner, self.token).await?;
         Ok(if state.is_some_and(State::is_finished) { Written::Done } else { Written::Fenced })
+    }
+}
+
+impl Coalesced for Completion {
+    fn goes_along(&self) -> bool {
+        self.sent().is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        let result = match &self.result {
+            StoredResult::Json(json) => json.len(),
+            StoredResult::Absent { reason } => reason.len(),
+        };
+        result + COMPLETION_BYTES
+    }
+}
+
+impl Many for Completion {
+    /// What is locked, or not to be completed, goes alone.
+    async fn many(db: &mut Db<'_>, completions: &[Self]) -> Result<Vec<Option<Written>>, Failure> {
+        let results = column(completions, |completion| sql::result(&completion.result));
+        let rows = db
+            .query(&db.queries.complete_many)
+            .bind(column(completions, |completion| id(completion.id)))
+            .bind(column(completions, |completion| owner(completion.owner)))
+            .bind(column(completions, |completion| completion.token.0))
+            .bind(column(completions, |completion| stored(completion.state())))
+            .bind(column(&results, |(json, ..)| *json))
+            .bind(column(&results, |(_, format, _)| i16::from(format.stored())))
+            .bind(column(&results, |(.., reason)| *reason))
+            .fetch_all(&mut *db.connection)
+            .await
+            .map_err(at("to complete"))?;
+        let mut answers = nothing(completions);
+        for row in &rows {
+            let place = place(row.try_get("n").map_err(at("to complete"))?);
+            if let Some(answer) = place.and_then(|place| answers.get_mut(place)) {
+                *answer = Some(Written::Done);
+            }
+        }
+        Ok(answers)
     }
 }
 

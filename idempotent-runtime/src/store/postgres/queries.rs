@@ -3,6 +3,7 @@
 //! The time is `clock_timestamp()` everywhere: `now()` stands still in a transaction. Where a statement needs it more
 //! than once it is read once, behind the row's lock if there is one to wait for.
 
+mod many;
 pub(super) mod outbox;
 mod step;
 
@@ -20,6 +21,9 @@ pub(super) struct Queries {
     pub(super) steps: Steps,
     pub(super) claim: Sql,
     pub(super) claim_issued: Sql,
+    pub(super) claim_many: Sql,
+    pub(super) look: Sql,
+    pub(super) look_many: Sql,
     pub(super) read: Sql,
     pub(super) take_over: Sql,
     pub(super) take_over_review: Sql,
@@ -27,6 +31,7 @@ pub(super) struct Queries {
     pub(super) renew: Sql,
     pub(super) owned: Sql,
     pub(super) complete: Sql,
+    pub(super) complete_many: Sql,
     pub(super) release_retry: Sql,
     pub(super) release_crash: Sql,
     pub(super) release_review: Sql,
@@ -64,6 +69,9 @@ impl Queries {
             steps: Steps::new(names),
             claim: names.sql("claim", claim(t, "")),
             claim_issued: names.sql("claim_issued", claim(t, "AND n.now <= $14")),
+            claim_many: names.sql("claim_many", many::claim(t)),
+            look: names.sql("look", look(t)),
+            look_many: names.sql("look_many", many::look(t)),
             read: names.sql("read", format!("SELECT {execution} FROM {t} e WHERE e.id = $1")),
             take_over: names.sql("take_over", take_over(t, s)),
             take_over_review: names.sql("take_over_review", take_over_review(t)),
@@ -74,6 +82,7 @@ impl Queries {
                 format!("SELECT state FROM {t} WHERE id = $1 AND owner = $2 AND token = $3"),
             ),
             complete: names.sql("complete", complete(t)),
+            complete_many: names.sql("complete_many", many::complete(t)),
             release_retry: names.sql("release_retry", release_retry(t)),
             release_crash: names.sql("release_crash", release_crash(t)),
             release_review: names.sql("release_review", release_review(t)),
@@ -87,6 +96,10 @@ impl Queries {
             outbox: outbox::Outbox::new(names),
         }
     }
+}
+
+fn look(t: &str) -> String {
+    format!("SELECT {}, clock_timestamp() AS now FROM {t} e WHERE e.id = $1", list("e", RECORD))
 }
 
 fn take_over_review(t: &str) -> String {

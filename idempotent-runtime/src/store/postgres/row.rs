@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use sqlx::encode::IsNull;
 use sqlx::postgres::types::Oid;
-use sqlx::postgres::{PgArgumentBuffer, PgRow, PgTypeInfo, PgValueRef};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueRef};
 use sqlx::{Column as _, Decode, Encode, Postgres, Row as _, Type, TypeInfo as _, ValueRef as _};
 
 use crate::protocol::Micros;
@@ -25,6 +25,12 @@ pub(super) struct Instant(pub(super) Micros);
 impl Type<Postgres> for Instant {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(1184))
+    }
+}
+
+impl PgHasArrayType for Instant {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(1185))
     }
 }
 

@@ -33,11 +33,6 @@ pub(super) fn failed(what: &str, error: sqlx::Error) -> StoreError {
     StoreError::with_source(kind, format!("sqlite failed {what}: {text}{hint}"), error)
 }
 
-/// A copy of a failure for another caller that it concerns.
-pub(super) fn copy(error: &StoreError) -> StoreError {
-    StoreError::new(error.kind(), error.to_string())
-}
-
 /// The kind of a result code, extended or not, and what to do about it.
 fn of_code(code: i64) -> (StoreErrorKind, &'static str) {
     match code & 0xff {

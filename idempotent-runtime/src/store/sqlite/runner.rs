@@ -246,7 +246,7 @@ impl Serving {
 
     async fn run(&mut self, mut jobs: Vec<Box<dyn Job>>) {
         if let Err(error) = self.connect().await {
-            return jobs.into_iter().for_each(|job| job.fail(error::copy(&error)));
+            return jobs.into_iter().for_each(|job| job.fail(error.copy()));
         }
         if jobs.len() == 1 && jobs[0].is_single() && self.alone(&mut jobs[0]).await {
             return jobs.into_iter().for_each(Job::answer);
@@ -255,7 +255,7 @@ impl Serving {
             return jobs.into_iter().for_each(Job::answer);
         };
         if jobs.len() == 1 || matches!(error.kind(), StoreErrorKind::Busy) {
-            return jobs.into_iter().for_each(|job| job.fail(error::copy(&error)));
+            return jobs.into_iter().for_each(|job| job.fail(error.copy()));
         }
         // One of them failed in a way that undid the others: each for itself.
         for job in jobs {
@@ -308,7 +308,7 @@ async fn transaction(
         if is_its_own(failure) {
             continue;
         }
-        let mut failure = error::copy(failure);
+        let mut failure = failure.copy();
         if failure.kind() == StoreErrorKind::Other
             && let Err(error) = schema::check(connection, queries).await
             && error.kind() == StoreErrorKind::Schema

@@ -1,7 +1,9 @@
 //! Claims: an absent execution is granted, one that is there is read, and nothing else happens.
 
 use super::bench::*;
-use crate::protocol::{Claimed, Decision, Granted, ReleaseTo, Seen, State, Token, decide};
+use crate::protocol::{
+    Claim, Claimed, Decision, Granted, Micros, ReleaseTo, Seen, State, Token, decide,
+};
 
 /// What a claim by a stranger sees of the execution of `attempt`, which it must not change.
 async fn seen_by_a_stranger(bench: &Bench, attempt: Attempt) -> Seen {
@@ -48,6 +50,32 @@ pub(super) async fn claim_begins_the_first_attempt(bench: &Bench) {
     assert_eq!((record.attempts, record.crashes), (1, 0));
     assert_eq!((record.not_before, record.done_at), (None, None));
     assert_eq!((record.result, record.reason), (None, None));
+}
+
+/// A store may expect a replay behind so many.
+pub(super) async fn claim_behind_many_replays_is_answered_like_any(bench: &Bench) {
+    let running = [bench.running(1).await, bench.running(2).await];
+    for round in 0..20 {
+        for attempt in running {
+            let again =
+                Claim { owner: owner(99), ..claim(if attempt.id == id(1) { 1 } else { 2 }) };
+            match bench.claim(&again).await {
+                Claimed::Found(seen) => assert_eq!(
+                    (seen.record.id, seen.record.owner, seen.record.token),
+                    (attempt.id, attempt.owner, attempt.token),
+                    "in round {round}"
+                ),
+                other => panic!("an execution that is there is found, not {other:?}"),
+            }
+        }
+    }
+    bench.running(3).await;
+    let mut old = claim(4);
+    old.issued_at = Some(Micros(0));
+    for n in [1, 2, 1, 2, 1, 2, 1, 2, 1, 2] {
+        bench.claim(&Claim { owner: owner(99), ..claim(n) }).await;
+    }
+    assert_eq!(bench.claim(&old).await, Claimed::TooOld);
 }
 
 pub(super) async fn claim_is_dated_by_the_store(bench: &Bench) {

@@ -34,6 +34,7 @@ macro_rules! __store_properties {
             claim_of_an_absent_execution_is_granted
             claim_stores_what_it_was_given
             claim_begins_the_first_attempt
+            claim_behind_many_replays_is_answered_like_any
             claim_is_dated_by_the_store
             claim_leases_no_longer_than_max_runtime
             first_token_is_the_time_of_the_store_in_microseconds

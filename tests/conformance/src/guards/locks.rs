@@ -14,7 +14,7 @@ use idempotent_runtime::testing::conformance::Factory;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::plans::postgres as plans;
-use super::{Fact, Mutated, journal, messages, purges, spared};
+use super::{Fact, Mutated, batches, journal, messages, purges, spared};
 use crate::postgres::PostgresFactory;
 use crate::sql::{
     LEASE_MS, Sql, claim, claimed, completion, delivered, granted, id, relay, step_record,
@@ -55,6 +55,7 @@ pub fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("completions_lock_ordering_keys_in_one_order", completions_lock_in_order),
         Fact::new("completions_elsewhere_lock_ordering_keys_in_one_order", elsewhere_in_order),
     ];
+    facts.extend(batches::facts());
     facts.extend(journal::facts());
     facts.extend(messages::facts());
     facts.extend(purges::facts());

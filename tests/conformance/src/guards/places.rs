@@ -10,6 +10,7 @@ use idempotent_runtime::testing::Rewrite;
 use idempotent_runtime::testing::conformance::{Elsewhere, Factory};
 
 use super::Fact;
+use crate::crowd::Crowd;
 
 /// A place whose statements can be changed.
 #[async_trait]
@@ -41,6 +42,7 @@ pub struct Mutated<P> {
     /// The place.
     pub place: Arc<P>,
     change: Arc<Change>,
+    in_a_crowd: bool,
 }
 
 impl<P> fmt::Debug for Mutated<P> {
@@ -54,7 +56,18 @@ impl<P> Mutated<P> {
         place: Arc<P>,
         change: impl Fn(&'static str, String) -> String + Send + Sync + 'static,
     ) -> Self {
-        Self { place, change: Arc::new(change) }
+        Self { place, change: Arc::new(change), in_a_crowd: false }
+    }
+
+    /// Whatever its stores are asked for goes in a batch.
+    pub(super) fn in_a_crowd(self, in_a_crowd: bool) -> Self {
+        Self { in_a_crowd, ..self }
+    }
+
+    /// The same place, with its statements as they are.
+    pub(super) fn unchanged(&self) -> Arc<Self> {
+        let place = Self::new(Arc::clone(&self.place), |_, sql| sql);
+        Arc::new(place.in_a_crowd(self.in_a_crowd))
     }
 
     /// The same place, with its statements changed once more.
@@ -63,7 +76,8 @@ impl<P> Mutated<P> {
         change: impl Fn(&'static str, String) -> String + Send + Sync + 'static,
     ) -> Self {
         let before = Arc::clone(&self.change);
-        Self::new(Arc::clone(&self.place), move |name, sql| change(name, before(name, sql)))
+        let changed = move |name, sql| change(name, before(name, sql));
+        Self::new(Arc::clone(&self.place), changed).in_a_crowd(self.in_a_crowd)
     }
 }
 
@@ -72,7 +86,8 @@ impl<P: Guarded> Factory for Mutated<P> {
     async fn open(&self) -> Arc<dyn Store> {
         let change = Arc::clone(&self.change);
         let rewrite = Rewrite::new(move |name, sql| change(name, sql));
-        self.place.rewritten(rewrite).await.expect("the store opens")
+        let store = self.place.rewritten(rewrite).await.expect("the store opens");
+        if self.in_a_crowd { Crowd::around(store) } else { store }
     }
 
     async fn age(&self, by: Duration) {

@@ -82,11 +82,16 @@ async fn all<P: Guarded>(mut table: Table, looks: bool) -> Report {
     let mut tasks = JoinSet::new();
     let unlisted: BTreeSet<String> = unlisted(&table, &facts);
     report.failures.extend(unlisted);
-    for name in used(&table) {
+    let listed = [(false, used(&table, |_| true)), (true, used(&table, goes_in_a_crowd))];
+    let listed = listed
+        .into_iter()
+        .flat_map(|(crowd, names)| names.into_iter().map(move |name| (crowd, name)));
+    for (in_a_crowd, name) in listed {
         let place = take.recv().await.expect("there are places");
         let (facts, give) = (Arc::clone(&facts), give.clone());
         tasks.spawn(async move {
-            let unchanged = Arc::new(Mutated::new(place, |_, sql| sql));
+            let unchanged = Mutated::new(place, |_, sql| sql).in_a_crowd(in_a_crowd);
+            let unchanged = Arc::new(unchanged);
             let failed = match facts.iter().find(|fact| fact.name == name) {
                 Some(fact) => fact.fails(&unchanged).await,
                 None => None,
@@ -149,7 +154,7 @@ fn forgotten(statements: &BTreeMap<&'static str, String>, table: &Table) -> Vec<
 /// Names in the table that are no facts.
 fn unlisted<P>(table: &Table, facts: &[Fact<P>]) -> BTreeSet<String> {
     let known: BTreeSet<&str> = facts.iter().map(|fact| fact.name).collect();
-    let used = used(table).into_iter().filter(|name| !known.contains(name.as_str()));
+    let used = used(table, |_| true).into_iter().filter(|name| !known.contains(name.as_str()));
     used.map(|name| format!("the table names {name}, which is no property")).collect()
 }
 
@@ -159,9 +164,15 @@ fn near(table: &Table, statement: &str) -> Vec<String> {
     rows.flat_map(|(.., properties)| properties.iter().cloned()).collect()
 }
 
-/// The names of what the table lists.
-fn used(table: &Table) -> BTreeSet<String> {
-    table.rows().flat_map(|(.., properties)| properties.iter().cloned()).collect()
+/// The names of what the table lists for statements of a kind.
+fn used(table: &Table, is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let rows = table.rows().filter(|(statement, ..)| is_meant(statement));
+    rows.flat_map(|(.., properties)| properties.iter().cloned()).collect()
+}
+
+/// A statement for many is tried by callers who are never alone.
+pub(super) fn goes_in_a_crowd(statement: &str) -> bool {
+    statement.ends_with("_many")
 }
 
 /// The statements by their names, as a place's stores have them.

@@ -60,6 +60,7 @@ on_every_store! {
     properties::an_old_operation_is_refused
     properties::twenty_handlers_share_the_smallest_pool
     properties::a_caller_who_leaves_leaves_no_claimed_and_unrun_key
+    properties::callers_who_leave_at_once_leave_no_claimed_and_unrun_key
     properties::provider_keys_are_the_same_on_every_attempt
     steps::a_charge_is_not_repeated_when_the_mail_after_it_fails
     steps::a_panic_in_a_step_reaches_the_caller_and_is_retried

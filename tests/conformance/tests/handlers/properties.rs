@@ -412,6 +412,35 @@ pub(crate) async fn a_caller_who_leaves_leaves_no_claimed_and_unrun_key(place: P
     assert_eq!(runs.count(), 20);
 }
 
+/// Their claims are on their way together.
+pub(crate) async fn callers_who_leave_at_once_leave_no_claimed_and_unrun_key(place: Place) {
+    let runtime = place.builder().pool_size(3).connect().await.unwrap();
+    let runs = Runs::default();
+    for round in 0..20_u64 {
+        let mut callers = JoinSet::new();
+        for n in 0..64_u64 {
+            let (runtime, runs) = (runtime.clone(), runs.clone());
+            let patience = Duration::from_micros(round * 200 + n * 20);
+            callers.spawn(async move {
+                let call = runtime.scope(count(format!("left-{round}-{n}"), 1, runs));
+                // Whether he was answered in time does not matter here.
+                let _ = tokio::time::timeout(patience, call).await;
+            });
+        }
+        callers.join_all().await;
+        let again = async {
+            for n in 0..64_u64 {
+                let id = format!("left-{round}-{n}");
+                let call = async || runtime.scope(count(id.clone(), 1, runs.clone())).await;
+                until_answered(call).await.unwrap();
+            }
+        };
+        let answered = tokio::time::timeout(Duration::from_secs(20), again).await;
+        answered.expect("no key is blocked for a lease");
+    }
+    assert_eq!(runs.count(), 20 * 64);
+}
+
 type Keys = Arc<std::sync::Mutex<Vec<(ProviderKey, ProviderKey)>>>;
 
 #[idempotent(key = "keyed:{id}", name = "handlers-keyed")]

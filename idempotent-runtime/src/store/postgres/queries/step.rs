@@ -4,7 +4,7 @@
 //! still reads steps as they were when it began, so each write says which entry it expects, checks that against the
 //! newest one, which only `ON CONFLICT` sees, and otherwise writes nothing; the caller then looks again.
 
-use super::token;
+use super::{many, token};
 use crate::store::sql::{Names, RECORD, STEP, Sql, list};
 
 /// The statements, by what they do.
@@ -13,6 +13,7 @@ pub(in crate::store::postgres) struct Steps {
     pub(in crate::store::postgres) table: String,
     pub(in crate::store::postgres) start: Sql,
     pub(in crate::store::postgres) record_new: Sql,
+    pub(in crate::store::postgres) record_many: Sql,
     pub(in crate::store::postgres) record: Sql,
     pub(in crate::store::postgres) clear: Sql,
     pub(in crate::store::postgres) settle: Sql,
@@ -27,6 +28,7 @@ impl Steps {
             table: s.replace('"', ""),
             start: names.sql("steps.start", start(t, s)),
             record_new: names.sql("steps.record_new", record_new(t, s)),
+            record_many: names.sql("steps.record_many", many::record(t, s)),
             record: names.sql("steps.record", record(t, s)),
             clear: names.sql("steps.clear", clear(t, s)),
             settle: names.sql("steps.settle", settle(t, s)),

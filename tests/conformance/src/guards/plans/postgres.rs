@@ -9,23 +9,31 @@ use crate::guards::{Fact, Mutated};
 use crate::postgres::PostgresFactory;
 
 /// Statements, whose rows they find by an index, and the parameters of those whose plan depends on them.
-const FOUND: [(&str, &str, Option<&str>); 8] = [
+const FOUND: [(&str, &str, Option<&str>); 14] = [
+    ("claim_many", "execution", None),
+    ("complete_many", "execution", None),
     ("outbox.claimed_before", "outbox", None),
     ("outbox.ended_before", "outbox", None),
     ("outbox.list", "outbox", Some("'payments', 4::smallint, NULL, 0, 10")),
     ("outbox.purge", "outbox", None),
+    ("look", "execution", None),
+    ("look_many", "execution", None),
     ("purge", "execution", None),
     ("renew", "execution", None),
     ("steps.journals", "step", None),
+    ("steps.record_many", "execution", None),
+    ("steps.record_many", "step", None),
     ("take_over", "execution", None),
 ];
-/// Tables of ten rows, as the planner knows them.
-const TEN: &str = "
+/// So many rows, as the planner knows them: fewer than a page, and as many as are read as fast in one go as ten are one by one.
+const ROWS: [u32; 5] = [10, 50, 200, 1_000, 5_000];
+const FILL: &str = "
+    TRUNCATE idempotent_execution, idempotent_step, idempotent_outbox;
     INSERT INTO idempotent_execution (id, namespace, tenant, handler, version, state, owner,
         token, lease_until, attempt_started_at, alive_until, attempts, crashes, lease_ms,
         max_runtime_ms, crashes_max, retain_ms, created_at)
       SELECT gen_random_uuid(), 'payments', '', 'charge', 1, 1, gen_random_uuid(),
-        n, now(), now(), now(), 1, 0, 1, 1, 1, 1, now() FROM generate_series(1, 10) n;
+        n, now(), now(), now(), 1, 0, 1, 1, 1, 1, now() FROM generate_series(1, :rows) n;
     INSERT INTO idempotent_step (id, step, part, class, reconciles, state, generation, version,
         owner, started_at, alive_until)
       SELECT id, 'charge', '', 2, false, 1, 0, 1, owner, now(), now() FROM idempotent_execution;
@@ -43,11 +51,14 @@ async fn found(place: Arc<Mutated<PostgresFactory>>) {
     let mut session = PgConnection::connect(&place.place.url()).await.expect("it lets us in");
     // As the store's connections have it.
     session.execute("SET enable_seqscan = off").await.expect("it is set");
-    session.execute(sqlx::raw_sql(TEN)).await.expect("they are filled");
     let statements = statements(&place).await;
-    for (statement, table, parameters) in FOUND {
-        let plan = plan(&mut session, &statements[statement], parameters).await;
-        assert!(by_index(&plan, table), "{statement}: {plan:#?}");
+    for rows in ROWS {
+        let fill = AssertSqlSafe(FILL.replace(":rows", &rows.to_string()));
+        session.execute(sqlx::raw_sql(fill)).await.expect("they are filled");
+        for (statement, table, parameters) in FOUND {
+            let plan = plan(&mut session, &statements[statement], parameters).await;
+            assert!(by_index(&plan, table), "{rows} rows, {statement}: {plan:#?}");
+        }
     }
 }
 
