@@ -1,6 +1,7 @@
 //! The whole story of a call: key → claim → (replay | in flight | mismatch | review | run) → complete → result.
 
 mod body;
+mod remembered;
 mod settle;
 mod stored;
 mod task;
@@ -177,12 +178,16 @@ async fn try_admit<R>(
     };
     let mut polls = 0;
     loop {
-        let answer = match caller.runtime.flights().join(caller.request.id) {
-            Seat::Leader(lead) => match caller.claim(lead).await? {
-                Claimed::Run(run) => return Ok(Admitted::Run(run)),
-                Claimed::Found(seen) => caller.answer(&seen, Answer::Replayed)?,
-            },
-            Seat::Follower(phase) => caller.follow(phase).await?,
+        let answer = if let Some(seen) = caller.remembered()? {
+            caller.answer(&seen, Answer::Replayed)?
+        } else {
+            match caller.runtime.flights().join(caller.request.id) {
+                Seat::Leader(lead) => match caller.claim(lead).await? {
+                    Claimed::Run(run) => return Ok(Admitted::Run(run)),
+                    Claimed::Found(seen) => caller.answer(&seen, Answer::Replayed)?,
+                },
+                Seat::Follower(phase) => caller.follow(phase).await?,
+            }
         };
         match answer {
             Next::Replay { failed, result, version, how } => {
@@ -232,6 +237,8 @@ impl Caller {
     /// Claims as the leader of those in this process who want the execution.
     async fn claim(&self, lead: Lead) -> Result<Claimed, Error> {
         let entered = self.runtime.enter()?;
+        #[cfg(feature = "cache")]
+        let before = self.runtime.cache().map(|it| it.ask(self.runtime.clock().elapsed()));
         let (runtime, request) = (self.runtime.clone(), Arc::clone(&self.request));
         // Boxed, like the body: each future up to the caller's would hold it twice and be moved with it.
         let asked = Box::pin(ask(runtime, request, self.limits, lead, entered));
@@ -242,7 +249,11 @@ impl Caller {
                 let ambient = Ambient::of_this_task();
                 Ok(Claimed::Run(Box::new(Run { claim, request, ambient })))
             }
-            Asked::Found(seen) => Ok(Claimed::Found(seen)),
+            Asked::Found(seen) => {
+                #[cfg(feature = "cache")]
+                self.remember(&seen, before);
+                Ok(Claimed::Found(seen))
+            }
         }
     }
 

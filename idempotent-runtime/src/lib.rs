@@ -102,6 +102,8 @@
 #![doc(html_no_source)]
 
 // In reading order: a call, its claim, its body; then what they stand on.
+#[cfg(feature = "cache")]
+mod cache;
 mod claim;
 mod effect;
 mod execute;

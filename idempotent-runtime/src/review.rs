@@ -212,7 +212,17 @@ impl Review {
         };
         let settlement = Settlement { id: held.id, seen: held.seen, to, note: note.to_owned() };
         let store = Arc::clone(self.runtime.store());
-        let settling = async move { store.settle(slice::from_ref(&settlement)).await };
+        #[cfg(feature = "cache")]
+        let runtime = self.runtime.clone();
+        let settling = async move {
+            let settled = store.settle(slice::from_ref(&settlement)).await;
+            // Whatever it says: an answer that was lost may have reopened it.
+            #[cfg(feature = "cache")]
+            if let Some(cache) = runtime.cache() {
+                cache.forget(settlement.id);
+            }
+            settled
+        };
         let settled = self.runtime.in_own_task(settling).await??;
         match only(settled)? {
             Settled::Done => {

@@ -15,6 +15,8 @@ use std::task::{Context, Waker};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+#[cfg(feature = "cache")]
+use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::flight::{Flights, Lead};
@@ -41,6 +43,8 @@ pub(crate) struct Inner {
     tasks: Handle,
     attempts: Arc<Attempts>,
     flights: Arc<Flights>,
+    #[cfg(feature = "cache")]
+    cache: Option<Cache>,
     heartbeat: Heartbeat,
     closing: AtomicBool,
     /// Tells what `closing` says.
@@ -119,6 +123,8 @@ impl Runtime {
         heartbeat: Heartbeat,
     ) -> Self {
         let inner = Inner {
+            #[cfg(feature = "cache")]
+            cache: settings.cache.map(|(bytes_max, live)| Cache::new(bytes_max, live)),
             settings,
             store,
             clock,
@@ -186,6 +192,11 @@ impl Runtime {
 
     pub(crate) fn flights(&self) -> &Arc<Flights> {
         &self.inner.flights
+    }
+
+    #[cfg(feature = "cache")]
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.inner.cache.as_ref()
     }
 
     pub(crate) fn start_heartbeat(&self) {

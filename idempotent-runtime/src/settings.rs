@@ -30,6 +30,9 @@ pub(crate) struct Settings {
     pub(crate) result_bytes_max: usize,
     pub(crate) secret: Option<Vec<u8>>,
     pub(crate) key_text: KeyText,
+    /// Bytes and time to live of the cache, if there is one.
+    #[cfg(feature = "cache")]
+    pub(crate) cache: Option<(u64, std::time::Duration)>,
 }
 
 impl Settings {
@@ -41,6 +44,8 @@ impl Settings {
             result_bytes_max: RESULT_BYTES_DEFAULT,
             secret: None,
             key_text: KeyText::default(),
+            #[cfg(feature = "cache")]
+            cache: None,
         }
     }
 

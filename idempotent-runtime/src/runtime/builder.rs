@@ -175,6 +175,18 @@ impl Builder {
         self
     }
 
+    /// Answers replays from this process's memory: it keeps finished executions that it has seen, up to so many bytes, for
+    /// so long. None are kept unless set.
+    ///
+    /// A hot replay then needs no database. The price: for up to `time_to_live` this process may go on answering with a
+    /// result that was [reopened](crate::Review::reopen) elsewhere, or that is past `retain`. A reopening through this
+    /// runtime is noticed at once, unless its answer is lost. Payloads are compared as ever.
+    #[cfg(feature = "cache")]
+    pub fn cache(mut self, bytes_max: u64, time_to_live: Duration) -> Self {
+        self.settings.cache = Some((bytes_max, time_to_live));
+        self
+    }
+
     /// Keys the stored fingerprints, so that a reader of the database cannot guess payloads from them. Every
     /// process of a namespace needs the same; another one makes every stored fingerprint differ.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
@@ -303,6 +315,10 @@ impl Builder {
                 "max_result_bytes",
                 "more than 16 MiB; store a reference to large data instead",
             ));
+        }
+        #[cfg(feature = "cache")]
+        if self.settings.cache.is_some_and(|(bytes, time)| bytes == 0 || time.is_zero()) {
+            return Err(config("cache", "it keeps nothing; leave it out for none"));
         }
         if self.reaper_every.is_some_and(|every| every.is_zero()) {
             return Err(config("reaper_interval", "it is zero; use `.reaper(false)` for none"));

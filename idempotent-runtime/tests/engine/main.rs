@@ -9,6 +9,8 @@ mod support;
 
 mod answers;
 mod backlog;
+#[cfg(feature = "cache")]
+mod cache;
 mod claims;
 mod completions;
 mod drops;
