@@ -11,7 +11,7 @@ use crate::by_hand::{Does, memory, postgres, sqlite};
 use crate::ours::Ours;
 use crate::rounds::{Load, Plan, Side, compare, populate};
 use crate::table::{Case, Target};
-use crate::{machine, relay, table};
+use crate::{machine, moments, relay, table};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -26,6 +26,9 @@ type Failed = Box<dyn Error>;
 
 /// Short and many, so that what else the machine does falls on both sides alike.
 const PLAN: Plan = Plan { rounds: 25, slice: Duration::from_millis(120), calls_max: u64::MAX };
+/// A caller of many calls but a few times a second.
+const PLAN_OF_MANY: Plan =
+    Plan { rounds: 15, slice: Duration::from_millis(600), calls_max: u64::MAX };
 /// In memory, calls are counted instead: two maps that grow must grow alike.
 const PLAN_IN_MEMORY: Plan = Plan { rounds: 41, slice: Duration::MAX, calls_max: 4_000 };
 
@@ -39,7 +42,14 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     let wanted = Wanted(wanted.filter(|name| !name.starts_with("--")).collect());
     let directory = tempfile::tempdir()?;
     machine::facts(directory.path(), LOCK).iter().for_each(|fact| table::fact(fact));
-    let server = if wanted.any_of(&["postgres first run", "postgres replay", relay::POSTGRES]) {
+    let on_server = [
+        "postgres first run",
+        "postgres replay",
+        relay::POSTGRES,
+        moments::HOT_KEY,
+        moments::LEASES,
+    ];
+    let server = if wanted.any_of(&on_server) {
         let server = PostgresOptions::default().durable(true).start()?;
         table::fact(&machine::server(&server.url()).await?);
         Some(server)
@@ -53,8 +63,16 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     }
     on_sqlite(&wanted, directory.path()).await?;
     in_memory(&wanted).await?;
-    if let Some(server) = server.filter(|_| wanted.has(relay::POSTGRES)) {
-        relay::on_postgres(&server).await?;
+    if let Some(server) = &server {
+        if wanted.has(relay::POSTGRES) {
+            relay::on_postgres(server).await?;
+        }
+        if wanted.has(moments::HOT_KEY) {
+            moments::hot_key(server).await?;
+        }
+        if wanted.has(moments::LEASES) {
+            moments::leases(server).await?;
+        }
     }
     if wanted.has(relay::SQLITE) {
         relay::on_sqlite(directory.path()).await?;
@@ -100,11 +118,17 @@ async fn on_postgres(wanted: &Wanted, server: &PostgresServer) -> Result<(), Fai
             populate(&ours, 0, REPLAYED).await;
             populate(&by_hand(Does::FirstRun), 0, REPLAYED).await;
         }
+        let first_run = |callers, least| ("postgres first run", Does::FirstRun, callers, least);
+        let replay = |callers, least| ("postgres replay", Does::Replay, callers, least);
         let cases = [
-            ("postgres first run", Does::FirstRun, 1, 0.75),
-            ("postgres first run", Does::FirstRun, 64, 0.75),
-            ("postgres replay", Does::Replay, 1, 0.6),
-            ("postgres replay", Does::Replay, 64, 0.7),
+            first_run(1, 0.85),
+            first_run(16, 1.15),
+            first_run(64, 2.8),
+            first_run(1_024, 6.0),
+            replay(1, 0.75),
+            replay(16, 2.0),
+            replay(64, 3.8),
+            replay(1_024, 5.5),
         ];
         for (what, does, callers, least) in cases {
             let target = if pool_size == POOLS[0] {
@@ -114,7 +138,8 @@ async fn on_postgres(wanted: &Wanted, server: &PostgresServer) -> Result<(), Fai
             };
             let case = Case { what, callers, pool: Some(pool_size), target };
             let load = load(does, callers, &mut first);
-            measure(wanted, case, (PLAN, load), &ours, &by_hand(does)).await;
+            let plan = if callers > 64 { PLAN_OF_MANY } else { PLAN };
+            measure(wanted, case, (plan, load), &ours, &by_hand(does)).await;
         }
         ours.runtime.shutdown(Duration::from_secs(1)).await;
         pool.close().await;
@@ -139,11 +164,17 @@ async fn on_sqlite(wanted: &Wanted, directory: &Path) -> Result<(), Failed> {
             populate(&ours, 0, REPLAYED).await;
             populate(&by_hand(Does::FirstRun), 0, REPLAYED).await;
         }
+        let first_run = |callers, least| {
+            ("sqlite first run", Does::FirstRun, callers, Target::ThroughputAtLeast(least))
+        };
+        let replay = |callers| ("sqlite replay", Does::Replay, callers, Target::Reported);
         let cases = [
-            ("sqlite first run", Does::FirstRun, 1, Target::ThroughputAtLeast(0.9)),
-            ("sqlite first run", Does::FirstRun, 64, Target::ThroughputAtLeast(1.5)),
-            ("sqlite replay", Does::Replay, 1, Target::Reported),
-            ("sqlite replay", Does::Replay, 64, Target::Reported),
+            first_run(1, 1.2),
+            first_run(16, 6.0),
+            first_run(64, 10.0),
+            replay(1),
+            replay(16),
+            replay(64),
         ];
         for (what, does, callers, target) in cases {
             let target = if pool_size == POOLS[0] { target } else { Target::Reported };

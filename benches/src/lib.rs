@@ -10,5 +10,6 @@ pub mod table;
 pub mod work;
 
 mod by_hand;
+mod moments;
 mod ours;
 mod relay;

@@ -62,19 +62,23 @@ pub struct Comparison {
     pub rounds: usize,
     /// Calls of our side in all rounds.
     pub calls: u64,
+    /// What one of our calls took, over all rounds: the median, and what 99 of 100 do not exceed; zero where calls are
+    /// not timed one by one.
+    pub latency: [Duration; 2],
 }
 
 /// Does `calls` operations from `first` on, so that there is something to replay.
 pub async fn populate<S: Side>(side: &S, first: u64, calls: u64) {
     let plan = Plan { rounds: 1, slice: Duration::MAX, calls_max: calls };
     let load = Load { callers: 16, first, replay_of: None };
-    Numbers { done: 0, plan, load }.run(side).await;
+    drop(Numbers { done: 0, plan, load }.run(side).await);
 }
 
 /// Measures both sides, after a round that is not counted.
 pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: &B) -> Comparison {
     let [mut a, mut b] = [Numbers { done: 0, plan, load }, Numbers { done: 0, plan, load }];
     let mut rounds = Vec::with_capacity(plan.rounds);
+    let mut latencies = Vec::new();
     for round in 0..=plan.rounds {
         let took = if round % 2 == 0 {
             let ours = a.run(ours).await;
@@ -84,10 +88,15 @@ pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: 
             (a.run(ours).await, other)
         };
         if round > 0 {
-            rounds.push(took);
+            let ((ours, mut each), (other, _)) = took;
+            latencies.append(&mut each);
+            rounds.push((ours, other));
         }
     }
-    Comparison::of(&rounds)
+    latencies.sort_unstable();
+    let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
+    let latency = [at(50), at(99)].map(Option::unwrap_or_default);
+    Comparison { latency, ..Comparison::of(&rounds) }
 }
 
 impl Comparison {
@@ -106,6 +115,7 @@ impl Comparison {
             cpu_ratio: median(&sorted(&|(ours, other)| ours.cpu_a_call() / other.cpu_a_call())),
             rounds: rounds.len(),
             calls: rounds.iter().map(|(ours, _)| ours.calls).sum(),
+            latency: [Duration::ZERO; 2],
         }
     }
 }
@@ -137,7 +147,7 @@ struct Numbers {
 
 impl Numbers {
     #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
-    async fn run<S: Side>(&mut self, side: &S) -> Took {
+    async fn run<S: Side>(&mut self, side: &S) -> (Took, Vec<Duration>) {
         let Plan { slice, calls_max, .. } = self.plan;
         let Load { callers, first, replay_of } = self.load;
         let (begin, next) = (self.done, Arc::new(AtomicU64::new(self.done)));
@@ -146,27 +156,35 @@ impl Numbers {
             .map(|_| {
                 let (side, next) = (side.clone(), Arc::clone(&next));
                 tokio::spawn(async move {
-                    let mut calls = 0;
+                    let mut latencies = Vec::new();
+                    let mut before = began.elapsed();
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         if number >= begin.saturating_add(calls_max) {
-                            return calls;
+                            return latencies;
                         }
                         side.call(first + replay_of.map_or(number, |of| number % of)).await;
-                        calls += 1;
-                        if began.elapsed() >= slice {
-                            return calls;
+                        let now = began.elapsed();
+                        latencies.push(now.saturating_sub(before));
+                        if now >= slice {
+                            return latencies;
                         }
+                        before = now;
                     }
                 })
             })
             .collect();
-        let mut calls = 0;
+        let mut latencies = Vec::new();
         for caller in callers {
-            calls += caller.await.expect("a caller failed; without it, the figure is another");
+            let of_caller = caller.await;
+            let mut of_caller =
+                of_caller.expect("a caller failed; without it, the figure is another");
+            latencies.append(&mut of_caller);
         }
+        let (wall, cpu) = (began.elapsed(), machine::processor_time().saturating_sub(cpu));
         self.done = next.load(Ordering::Relaxed);
-        Took { calls, wall: began.elapsed(), cpu: machine::processor_time().saturating_sub(cpu) }
+        let calls = u64::try_from(latencies.len()).unwrap_or(u64::MAX);
+        (Took { calls, wall, cpu }, latencies)
     }
 }
 

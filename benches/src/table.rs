@@ -2,6 +2,8 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
+use std::time::Duration;
+
 use crate::rounds::Comparison;
 
 /// What is asked of a case.
@@ -37,7 +39,7 @@ pub fn fact(line: &str) {
 pub fn head(other: &str) {
     println!();
     println!(
-        "{:<22} {:>7} {:>4} {:>11} {:>11}  {:>5} {:>13}  {:>6} {:>6} {:>5} {:>9}",
+        "{:<22} {:>7} {:>4} {:>11} {:>11}  {:>5} {:>13}  {:>6} {:>6} {:>5} {:>8} {:>8} {:>9}",
         "",
         "callers",
         "pool",
@@ -48,13 +50,16 @@ pub fn head(other: &str) {
         "target",
         "",
         "cpu",
+        "p50",
+        "p99",
         "calls"
     );
 }
 
 /// Prints the line of a case.
 pub fn line(case: &Case<'_>, seen: &Comparison) {
-    let Comparison { ours, other, ratio: [min, median, max], cpu_ratio, rounds, calls } = seen;
+    let Comparison { ours, other, ratio: [min, median, max], cpu_ratio, rounds, calls, latency } =
+        seen;
     let (ratio, target, passed) = match case.target {
         Target::ThroughputAtLeast(least) => {
             ([*min, *median, *max], format!("≥ {least}"), Some(*median >= least))
@@ -70,10 +75,22 @@ pub fn line(case: &Case<'_>, seen: &Comparison) {
     let pool = case.pool.map_or_else(String::new, |pool| pool.to_string());
     let range = format!("({:.2}–{:.2})", ratio[0], ratio[2]);
     println!(
-        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {other:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu_ratio:>5.2} {:>9}",
+        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {other:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu_ratio:>5.2} {:>8} {:>8} {:>9}",
         case.what,
         case.callers,
         ratio[1],
+        milliseconds(latency[0]),
+        milliseconds(latency[1]),
         format!("{calls}/{rounds}"),
     );
+}
+
+fn milliseconds(took: Duration) -> String {
+    if took.is_zero() { String::new() } else { format!("{:.2} ms", took.as_secs_f64() * 1e3) }
+}
+
+/// Prints what took how long, and what it may take.
+pub(crate) fn moment(what: &str, took: Duration, most: Duration) {
+    let verdict = if took <= most { "PASS" } else { "MISS" };
+    println!("{what}: {took:.2?}, target ≤ {most:.2?} {verdict}");
 }
