@@ -25,7 +25,6 @@ use crate::operation::{Operation, Request, Resolved};
 use crate::outcome::{Codec, Outcome, Terminal};
 use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
 use crate::runtime::Runtime;
-use crate::store::StoreError;
 
 use task::{deliver, in_task};
 
@@ -297,7 +296,7 @@ impl Caller {
                     }
                 }
                 Phase::Failed(error) => {
-                    return Err(StoreError::new(error.kind(), error.to_string()).into());
+                    return Err(error.copy().into());
                 }
                 Phase::Found(seen) => {
                     if let Some(fields) = mismatch(&self.request, &seen)? {

@@ -143,8 +143,7 @@ impl Lead {
 
     /// Leaves, because the store failed: his followers are told, and do not ask it one after the other.
     pub(crate) fn failed(mut self, error: &StoreError) {
-        let failed = || StoreError::new(error.kind(), error.to_string());
-        self.leave(|| Some(Phase::Failed(Arc::new(failed()))));
+        self.leave(|| Some(Phase::Failed(Arc::new(error.copy()))));
     }
 
     /// Leaves, with the stored outcome.

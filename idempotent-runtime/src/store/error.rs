@@ -58,8 +58,7 @@ impl StoreError {
     }
 
     /// The same for another caller that it concerns, without the driver's error.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(super) fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         Self::new(self.kind, self.message.clone())
     }
 
