@@ -92,7 +92,8 @@ impl Runtime {
                 tenant: tenant.to_owned(),
                 handler: handler.to_owned(),
                 key: settings.key_text.stored(key.to_owned()),
-            },
+            }
+            .into(),
             owner: owner(&id, &json),
             version: known.map_or(1, |known| known.current_version()),
             limits: settings.defaults.limits(known.map_or(&Policy::default(), |it| it.policy())),

@@ -10,8 +10,8 @@ use crate::lease::{Attempt, Entered};
 use crate::metrics;
 use crate::operation::Request;
 use crate::protocol::{
-    Claim, Claimed, Decision, Granted, Identity, Limits, Micros, Owner, Record, Release, ReleaseTo,
-    Seen, Step, TakeOver, TakenOver, Target, decide,
+    Claim, Claimed, Decision, Granted, Limits, Micros, Owner, Record, Release, ReleaseTo, Seen,
+    Step, TakeOver, TakenOver, Target, decide,
 };
 use crate::random;
 use crate::runtime::Runtime;
@@ -132,7 +132,7 @@ pub(crate) async fn ask(
     loop {
         // Another attempt each time: what the one before sent may still land, and is not this one's.
         let owner = Owner(random::uuid().into_bytes());
-        let claim = first_claim(&runtime, &request, owner, limits);
+        let claim = first_claim(&request, owner, limits);
         // Taken before the claim is sent: the local deadline must not lie behind the store's.
         let started = runtime.clock().elapsed();
         let granted = |granted: Granted, taken: Option<Taken>, lead: Lead| {
@@ -206,16 +206,11 @@ fn failed(error: StoreError, lead: Lead) -> Result<Asked, Error> {
     Err(error.into())
 }
 
-fn first_claim(runtime: &Runtime, request: &Request, owner: Owner, limits: Limits) -> Claim {
+fn first_claim(request: &Request, owner: Owner, limits: Limits) -> Claim {
     let fingerprint = request.fingerprint.as_ref();
     Claim {
         id: request.id,
-        identity: Identity {
-            namespace: runtime.namespace().to_owned(),
-            tenant: request.tenant.clone(),
-            handler: request.handler.name().to_owned(),
-            key: request.key.clone(),
-        },
+        identity: Arc::clone(&request.identity),
         owner,
         version: request.handler.current_version(),
         limits,

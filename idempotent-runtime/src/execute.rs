@@ -18,12 +18,12 @@ use tokio::sync::watch;
 use crate::claim::{Asked, GrantedClaim, ask, mismatch};
 use crate::error::Error;
 use crate::execution::Execution;
-use crate::flight::{Lead, Phase, Seat};
+use crate::flight::{Finished, Lead, Phase, Seat};
 use crate::metrics;
 use crate::observe::{self, Answer};
 use crate::operation::{Operation, Request, Resolved};
 use crate::outcome::{Codec, Outcome, Terminal};
-use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
+use crate::protocol::{Decision, Limits, Owner, Record, Seen, State, StoredResult, decide};
 use crate::runtime::Runtime;
 
 use task::{deliver, in_task};
@@ -178,19 +178,19 @@ async fn try_admit<R>(
     let mut polls = 0;
     loop {
         let answer = if let Some(seen) = caller.remembered()? {
-            caller.answer(&seen, Answer::Replayed)?
+            caller.answer(seen, Answer::Replayed)?
         } else {
             match caller.runtime.flights().join(caller.request.id) {
                 Seat::Leader(lead) => match caller.claim(lead).await? {
                     Claimed::Run(run) => return Ok(Admitted::Run(run)),
-                    Claimed::Found(seen) => caller.answer(&seen, Answer::Replayed)?,
+                    Claimed::Found(seen) => caller.answer(seen, Answer::Replayed)?,
                 },
                 Seat::Follower(phase) => caller.follow(phase).await?,
             }
         };
         match answer {
-            Next::Replay { failed, result, version, how } => {
-                let outcome = caller.replay(codec, failed, &result, version)?;
+            Next::Replay { stored, how } => {
+                let outcome = caller.replay(codec, &stored)?;
                 observe::answered(how);
                 return Ok(Admitted::Answered(outcome));
             }
@@ -218,14 +218,34 @@ enum Claimed {
 
 enum Next {
     Replay {
-        failed: bool,
-        result: StoredResult,
-        version: u32,
+        stored: Stored,
         how: Answer,
     },
     ClaimAgain,
     /// In flight elsewhere; the error is what to say when the wait is over.
     Poll(Error),
+}
+
+/// A stored outcome, as it was read or as the leader stored it.
+enum Stored {
+    Seen(Arc<Seen>),
+    Finished(Arc<Finished>),
+}
+
+impl Stored {
+    /// Whether it is a terminal error, what it is, and which version of the handler stored it.
+    fn outcome(&self) -> (bool, Option<&StoredResult>, u32) {
+        match self {
+            Self::Seen(seen) => {
+                let Record { state, result, version, .. } = &seen.record;
+                (*state == State::Failed, result.as_ref(), *version)
+            }
+            Self::Finished(finished) => {
+                let Finished { failed, result, version, .. } = &**finished;
+                (*failed, Some(result), *version)
+            }
+        }
+    }
 }
 
 impl Caller {
@@ -257,13 +277,13 @@ impl Caller {
     }
 
     /// What follows from an execution that was there.
-    fn answer(&self, seen: &Seen, how: Answer) -> Result<Next, Error> {
+    fn answer(&self, seen: Arc<Seen>, how: Answer) -> Result<Next, Error> {
         let after = Duration::from_millis;
         // No attempt has the zero owner, so nothing here is mistaken for an own claim.
-        match decide(seen, Owner([0; 16])) {
-            Decision::Replay { failed, result, version } => {
+        match decide(&seen, Owner([0; 16])) {
+            Decision::Replay { .. } => {
                 self.told("replayed");
-                Ok(Next::Replay { failed, result, version, how })
+                Ok(Next::Replay { stored: Stored::Seen(seen), how })
             }
             Decision::InFlight { retry_after_ms } => {
                 self.told("in_flight");
@@ -302,15 +322,13 @@ impl Caller {
                     if let Some(fields) = mismatch(&self.request, &seen)? {
                         return Err(Error::PayloadMismatch { fields });
                     }
-                    return self.answer(&seen, Answer::Joined);
+                    return self.answer(seen, Answer::Joined);
                 }
                 Phase::Finished(finished) => {
                     self.same_payload(finished.fingerprint.as_deref())?;
                     self.told("joined");
                     return Ok(Next::Replay {
-                        failed: finished.failed,
-                        result: finished.result.clone(),
-                        version: finished.version,
+                        stored: Stored::Finished(finished),
                         how: Answer::Joined,
                     });
                 }
@@ -369,23 +387,19 @@ impl Caller {
     }
 
     /// The outcome that a stored result holds.
-    fn replay<R>(
-        &self,
-        codec: &dyn Codec<R>,
-        failed: bool,
-        result: &StoredResult,
-        version: u32,
-    ) -> Result<R, Error> {
+    fn replay<R>(&self, codec: &dyn Codec<R>, stored: &Stored) -> Result<R, Error> {
+        let (failed, result, version) = stored.outcome();
         let unavailable = |reason: String| Error::ResultUnavailable {
             stored: version,
             current: self.request.handler.current_version(),
             reason,
         };
         match result {
-            StoredResult::Json(json) => {
+            Some(StoredResult::Json(json)) => {
                 codec.replay(failed, json).map_err(|reason| unavailable(reason.to_owned()))
             }
-            StoredResult::Absent { reason } => Err(unavailable(reason.clone())),
+            Some(StoredResult::Absent { reason }) => Err(unavailable(reason.clone())),
+            None => Err(unavailable("the row holds no result".to_owned())),
         }
     }
 }

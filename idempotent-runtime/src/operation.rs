@@ -8,7 +8,7 @@ use crate::fingerprint::{Fingerprint, FingerprintKey};
 use crate::handler::Handler;
 use crate::identity::execution_id;
 use crate::key::{IssuedAt, KeyBuilder, KeyPart};
-use crate::protocol::{ExecutionId, Micros};
+use crate::protocol::{ExecutionId, Identity, Micros};
 use crate::runtime::Runtime;
 
 /// One call of a handler, as its expansion describes it.
@@ -88,8 +88,12 @@ impl Operation {
         let fingerprint_key = FingerprintKey::new(&id, settings.secret.as_deref());
         let request = Request {
             id,
-            tenant,
-            key: settings.key_text.stored(key),
+            identity: Arc::new(Identity {
+                namespace: settings.namespace.clone(),
+                tenant,
+                handler: self.handler.name().to_owned(),
+                key: settings.key_text.stored(key),
+            }),
             handler: self.handler,
             fingerprint: self.fingerprint.map(Arc::new),
             fingerprint_key,
@@ -110,9 +114,8 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) id: ExecutionId,
-    pub(crate) tenant: String,
-    /// As it is stored, if it is.
-    pub(crate) key: Option<String>,
+    /// What the id was made from, as it is stored.
+    pub(crate) identity: Arc<Identity>,
     pub(crate) handler: &'static Handler,
     pub(crate) fingerprint: Option<Arc<Fingerprint>>,
     pub(crate) fingerprint_key: FingerprintKey,

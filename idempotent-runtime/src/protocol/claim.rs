@@ -1,6 +1,6 @@
 //! What a claimer decides about a record that is already there.
 
-use super::{Micros, Owner, Record, State, StoredResult, Token};
+use super::{Micros, Owner, Record, State, Token};
 
 /// What a claim reads of a record that was there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +19,10 @@ pub enum Decision {
         /// The token that was granted.
         token: Token,
     },
-    /// Answer from the result.
+    /// Answer from the record's result.
     Replay {
-        /// Whether the result is a terminal error.
+        /// Whether that is a terminal error.
         failed: bool,
-        /// The stored result.
-        result: StoredResult,
-        /// Version of the handler that stored it.
-        version: u32,
     },
     /// Another attempt owns it.
     InFlight {
@@ -54,13 +50,8 @@ pub enum Decision {
 pub fn decide(seen: &Seen, me: Owner) -> Decision {
     let Seen { record, now } = seen;
     match record.state {
-        State::Completed | State::Failed => Decision::Replay {
-            failed: record.state == State::Failed,
-            result: record.result.clone().unwrap_or_else(|| StoredResult::Absent {
-                reason: "the row holds no result".to_owned(),
-            }),
-            version: record.version,
-        },
+        State::Completed => Decision::Replay { failed: false },
+        State::Failed => Decision::Replay { failed: true },
         State::Review => {
             Decision::NeedsReview { reason: record.reason.clone().unwrap_or_default() }
         }

@@ -1,5 +1,7 @@
 //! What is asked of a store, and what it answers.
 
+use std::sync::Arc;
+
 use super::{
     ExecutionId, Identity, Limits, Message, Micros, Owner, State, Step, StepName, StoredResult,
     Token, claim::Seen,
@@ -11,7 +13,7 @@ pub struct Claim {
     /// Which execution.
     pub id: ExecutionId,
     /// What the id was made from.
-    pub identity: Identity,
+    pub identity: Arc<Identity>,
     /// The attempt that claims.
     pub owner: Owner,
     /// The handler's version.

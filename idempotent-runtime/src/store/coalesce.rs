@@ -96,18 +96,19 @@ impl<T: Together> Coalescer<T> {
         while let Some(first) = rest.first() {
             let len = if T::goes_along(first) { batch_len::<T>(rest.iter()) } else { 1 };
             let (batch, behind) = rest.split_at(len);
-            self.shared.together(batch, &mut answers).await?;
+            Box::pin(self.shared.together(batch, &mut answers)).await?;
             rest = behind;
         }
         Ok(answers)
     }
 
+    /// What asks the store is boxed: it is kilobytes, and most callers under load only wait.
     async fn one(&self, request: &T::Request) -> Result<T::Answer, StoreError> {
         if !T::goes_along(request) {
-            return self.shared.store.one(request).await;
+            return Box::pin(self.shared.store.one(request)).await;
         }
         let answer = match self.shared.enter(request) {
-            Entered::Direct(_direct) => return self.shared.store.one(request).await,
+            Entered::Direct(_direct) => return Box::pin(self.shared.store.one(request)).await,
             Entered::Waiting(answer) => answer,
         };
         // A lane has ended without an answer only if the store panicked, or the runtime has ended.

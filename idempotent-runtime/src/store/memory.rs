@@ -52,7 +52,7 @@ struct Rows {
 
 #[derive(Debug)]
 struct Row {
-    identity: Identity,
+    identity: Arc<Identity>,
     record: Record,
     journal: BTreeMap<StepName, Step>,
     /// The places of its messages; those that are purged stay listed.
@@ -61,7 +61,7 @@ struct Row {
 
 impl Row {
     fn seen(&self, now: Micros) -> Execution {
-        Execution { identity: self.identity.clone(), record: self.record.clone(), now }
+        Execution { identity: Identity::clone(&self.identity), record: self.record.clone(), now }
     }
 
     fn step(&self, name: &StepName) -> Option<&Step> {
@@ -211,7 +211,7 @@ impl Store for Memory {
                     let (write, answer) = protocol::claim(None, claim, now);
                     if let Some(record) = write {
                         by_creation.insert(Cursor { created_at: now, id: claim.id });
-                        let identity = claim.identity.clone();
+                        let identity = Arc::clone(&claim.identity);
                         place.insert(Box::new(Row {
                             identity,
                             record,

@@ -157,7 +157,7 @@ impl Sqlite {
                 Err(error) => return Err(self.explain(error, "to read an execution").await),
             };
             let found = |row| -> Result<Claimed, StoreError> {
-                let record = sql::record(&row::Row(row), self.table())?;
+                let record = sql::record(&row::Row::new(row), self.table())?;
                 Ok(Claimed::Found(Box::new(Seen { record, now: self.now() })))
             };
             answers.push(row.as_ref().map(found).transpose()?);
@@ -285,7 +285,7 @@ impl Store for Sqlite {
                 Ok(row) => row,
                 Err(error) => return Err(self.explain(error, "to read an execution").await),
             };
-            let execution = |row| sql::execution(&row::Row(row), self.table(), self.now());
+            let execution = |row| sql::execution(&row::Row::new(row), self.table(), self.now());
             executions.push(row.as_ref().map(execution).transpose()?);
         }
         Ok(executions)
@@ -311,7 +311,7 @@ impl Store for Sqlite {
             Err(error) => return Err(self.explain(error, "to list executions in review").await),
         };
         let now = self.now();
-        rows.iter().map(|row| sql::execution(&row::Row(row), self.table(), now)).collect()
+        rows.iter().map(|row| sql::execution(&row::Row::new(row), self.table(), now)).collect()
     }
 
     async fn reap(

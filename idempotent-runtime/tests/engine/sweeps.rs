@@ -149,7 +149,8 @@ async fn the_background_reaper_gets_to_the_newest_of_many_executions() {
             tenant: String::new(),
             handler: "plain".to_owned(),
             key: None,
-        },
+        }
+        .into(),
         owner: Owner([1; 16]),
         version: 1,
         limits,

@@ -41,7 +41,8 @@ pub fn claim(n: u8) -> Claim {
             tenant: "acme".to_owned(),
             handler: "charge".to_owned(),
             key: Some(format!("charge:{n}")),
-        },
+        }
+        .into(),
         owner: Owner([n; 16]),
         version: 1,
         limits: Limits {
@@ -267,7 +268,7 @@ pub async fn violation_of_another_constraint_is_no_conflict(place: &dyn Sql, con
     place.execute(constraint).await;
     granted(&*store, &claim(1)).await;
     let mut other = claim(2);
-    other.identity.key.clone_from(&claim(1).identity.key);
+    Arc::make_mut(&mut other.identity).key.clone_from(&claim(1).identity.key);
     let answer = claimed(&*store, &other).await;
     assert_fails(answer, StoreErrorKind::Other, "claim", "a claim of the same key text");
     assert_eq!(store.read(&[id(2)]).await.expect("read"), [None]);

@@ -140,7 +140,7 @@ pub(crate) fn claim(limits: Limits, number: u8, payload: u8) -> Claim {
     let fingerprint = Some(vec![payload]);
     Claim {
         id: ID,
-        identity,
+        identity: identity.into(),
         owner: owner(number),
         version: 1,
         limits,

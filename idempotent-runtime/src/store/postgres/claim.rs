@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
-use uuid::Uuid;
 
 use super::batch::{Batch, Many, column, nothing, place};
 use super::error::{Failure, at};
@@ -18,7 +17,7 @@ use crate::protocol::{
     Claim, Claimed, ExecutionId, Granted, Identity, Limits, Micros, Owner, Seen, Token,
 };
 use crate::store::coalesce::Together;
-use crate::store::sql::{self, ms, number};
+use crate::store::sql::{self, Fields as _, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Tries of a claim whose row came and went, or was too new to be read.
@@ -27,6 +26,8 @@ const TRIES_MAX: u32 = 5;
 const CLAIM_BYTES: usize = 128;
 /// Among so many claims the share of replays is estimated.
 const SHARE_OF: u32 = 4;
+/// Results that one statement returns together, in bytes.
+pub(super) const RESULT_BYTES_MAX: u32 = 4 << 20;
 /// Above this share a claim looks before it inserts; a look that finds nothing costs a round trip.
 const SHARE_MIN: u32 = SHARE_MAX / 8 * 7;
 const SHARE_MAX: u32 = 1 << 16;
@@ -86,7 +87,7 @@ impl Together for Claims {
     }
 
     fn bytes(request: &Claim) -> usize {
-        let Identity { namespace, tenant, handler, key } = &request.identity;
+        let Identity { namespace, tenant, handler, key } = &*request.identity;
         let texts = [Some(namespace), Some(tenant), Some(handler), key.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         texts + request.fingerprint.as_ref().map_or(0, Vec::len) + CLAIM_BYTES
@@ -125,7 +126,7 @@ impl Operation for Look<'_> {
     async fn apply(&self, db: &mut Db<'_>) -> Result<Option<Claimed>, Failure> {
         let look = db.query(&db.queries.look).bind(id(self.0.id));
         let row = look.fetch_optional(&mut *db.connection).await.map_err(at("to claim"))?;
-        row.map(|row| found(db, &row)).transpose()
+        row.map(|row| found(db, &row, 1)).transpose()
     }
 }
 
@@ -136,14 +137,18 @@ impl Operation for Looks<'_> {
     type Answer = Vec<Option<Claimed>>;
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, Failure> {
-        let look = db.query(&db.queries.look_many).bind(column(self.0, |claim| id(claim.id)));
+        let requests = u32::try_from(self.0.len()).unwrap_or(u32::MAX).max(1);
+        let look = db
+            .query(&db.queries.look_many)
+            .bind(column(self.0, |claim| id(claim.id)))
+            .bind(number(RESULT_BYTES_MAX / requests));
         let rows = look.fetch_all(&mut *db.connection).await.map_err(at("to claim"))?;
         let mut answers = nothing(self.0);
         for row in &rows {
-            let place = place(row.try_get("n").map_err(at("to claim"))?);
+            let place = place(row.try_get(0).map_err(at("to claim"))?);
             if let Some(answer) = place.and_then(|place| answers.get_mut(place)) {
                 // A row that cannot be read is reported to those alone who ask for it.
-                *answer = found(db, row).ok();
+                *answer = found(db, row, 2).ok();
             }
         }
         Ok(answers)
@@ -183,33 +188,36 @@ impl Operation for Claim {
             }
             let row = query.fetch_optional(&mut *db.connection).await.map_err(at("to claim"))?;
             let Some(row) = row else { continue };
-            return Ok(claimed(db, &row)?.unwrap_or(Claimed::TooOld));
+            return Ok(claimed(db, &row, 2)?.unwrap_or(Claimed::TooOld));
         }
         let text = format!("postgres: execution {} came and went {TRIES_MAX} times", self.id);
         Err(StoreError::new(StoreErrorKind::Busy, text).into())
     }
 }
 
-fn found(db: &Db<'_>, row: &PgRow) -> Result<Claimed, Failure> {
-    let record = sql::record(&Row(row), &db.queries.table)?;
-    let Instant(now) = row.try_get("now").map_err(at("to claim"))?;
+/// Reads the time and, from `first` on, the record behind it.
+fn found(db: &Db<'_>, row: &PgRow, first: usize) -> Result<Claimed, Failure> {
+    let Instant(now) = row.try_get(first - 1).map_err(at("to claim"))?;
+    let record = sql::record(&Row::of_record(row, first), &db.queries.table)?;
     Ok(Claimed::Found(Box::new(Seen { record, now })))
 }
 
-/// What a claim's row says; `None`: it is too old.
-fn claimed(db: &Db<'_>, row: &PgRow) -> Result<Option<Claimed>, Failure> {
-    if row.try_get("found").map_err(at("to claim"))? {
-        return found(db, row).map(Some);
+/// What a claim's row says, whose first column is whether it was found; `None`: it is too old.
+fn claimed(db: &Db<'_>, row: &PgRow, first: usize) -> Result<Option<Claimed>, Failure> {
+    if row.try_get(0).map_err(at("to claim"))? {
+        return found(db, row, first).map(Some);
     }
-    let token: Option<i64> = row.try_get("token").map_err(at("to claim"))?;
+    let token = Row::of_record(row, first).integer("token");
+    let token = token.map_err(sqlx::Error::Decode).map_err(at("to claim"))?;
     let granted = |token| Granted { token: Token(token), attempts: 1, crashes: 0, generation: 0 };
     Ok(token.map(|token| Claimed::Granted(granted(token))))
 }
 
 /// Which execution was granted to whom.
-fn granted_to(row: &PgRow) -> Result<(ExecutionId, Owner), sqlx::Error> {
-    let (id, owner): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("owner")?);
-    Ok((ExecutionId(id.into_bytes()), Owner(owner.into_bytes())))
+fn granted_to(row: &PgRow, first: usize) -> Option<(ExecutionId, Owner)> {
+    let row = Row::of_record(row, first);
+    let (id, owner) = (row.id("id").ok()??, row.id("owner").ok()??);
+    Some((ExecutionId(id), Owner(owner)))
 }
 
 impl Many for Claim {
@@ -244,13 +252,13 @@ impl Many for Claim {
             places.map(|(place, claim)| ((claim.id, claim.owner), place)).collect();
         let mut answers = nothing(claims);
         for row in &rows {
-            let place = match row.try_get("n").map_err(at("to claim"))? {
+            let place = match row.try_get(1).map_err(at("to claim"))? {
                 Some(n) => place(n),
-                None => places.get(&granted_to(row).map_err(at("to claim"))?).copied(),
+                None => granted_to(row, 3).and_then(|granted| places.get(&granted).copied()),
             };
             if let Some(answer) = place.and_then(|place| answers.get_mut(place)) {
                 // A row that cannot be read is reported to those alone who ask for it.
-                *answer = claimed(db, row).ok().flatten();
+                *answer = claimed(db, row, 3).ok().flatten();
             }
         }
         Ok(answers)

@@ -113,7 +113,7 @@ fn taken_over(
     journal: Vec<Step>,
 ) -> Result<TakenOver, Failure> {
     let Instant(now) = row.try_get("now").map_err(at("to take over"))?;
-    let granted = sql::granted(&Row(row), &db.queries.table, id)?;
+    let granted = sql::granted(&Row::new(row), &db.queries.table, id)?;
     Ok(TakenOver::Granted { granted, journal, now })
 }
 
@@ -292,5 +292,5 @@ impl Operation for Read<'_> {
 /// An execution, from the row of a statement that reads `now`, too.
 pub(super) fn execution(db: &Db<'_>, row: &PgRow) -> Result<Execution, Failure> {
     let Instant(now) = row.try_get("now").map_err(at("to read"))?;
-    Ok(sql::execution(&Row(row), &db.queries.table, now)?)
+    Ok(sql::execution(&Row::new(row), &db.queries.table, now)?)
 }

@@ -27,7 +27,7 @@ fn id(id: MessageId) -> Uuid {
 }
 
 fn message(db: &Db<'_>, row: &PgRow) -> Result<MessageRecord, Failure> {
-    Ok(sql::message(&Row(row), &db.queries.outbox.table)?)
+    Ok(sql::message(&Row::new(row), &db.queries.outbox.table)?)
 }
 
 fn messages(db: &Db<'_>, rows: &[PgRow]) -> Result<Vec<MessageRecord>, Failure> {

@@ -99,7 +99,7 @@ impl Queries {
 }
 
 fn look(t: &str) -> String {
-    format!("SELECT {}, clock_timestamp() AS now FROM {t} e WHERE e.id = $1", list("e", RECORD))
+    format!("SELECT clock_timestamp() AS now, {} FROM {t} e WHERE e.id = $1", list("e", RECORD))
 }
 
 fn take_over_review(t: &str) -> String {

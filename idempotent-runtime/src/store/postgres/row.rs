@@ -8,7 +8,7 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValu
 use sqlx::{Column as _, Decode, Encode, Postgres, Row as _, Type, TypeInfo as _, ValueRef as _};
 
 use crate::protocol::Micros;
-use crate::store::sql::Fields;
+use crate::store::sql::{Fields, Places, RECORD};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 type Value<T> = Result<Option<T>, BoxError>;
@@ -53,68 +53,80 @@ impl Decode<'_, Postgres> for Instant {
 }
 
 /// A row.
-pub(super) struct Row<'a>(pub(super) &'a PgRow);
+pub(super) struct Row<'a> {
+    row: &'a PgRow,
+    columns: Columns,
+    places: Places,
+}
+
+/// How the columns of a row are found.
+enum Columns {
+    /// By the names that the server gave them, behind a prefix.
+    Named { prefix: &'static str },
+    /// Those of [`RECORD`] are in their order from this place on, which is not looked up: to go through the server's names
+    /// for each row takes a sixth of a replay.
+    Record { first: usize },
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(row: &'a PgRow) -> Self {
+        Self { row, columns: Columns::Named { prefix: "" }, places: Places::default() }
+    }
+
+    /// The columns of a step in the row of an execution, where their names start with `step_`.
+    pub(super) fn of_step(row: &'a PgRow) -> Self {
+        Self { row, columns: Columns::Named { prefix: "step_" }, places: Places::default() }
+    }
+
+    /// A record, whose columns are in their order from `first` on.
+    pub(super) fn of_record(row: &'a PgRow, first: usize) -> Self {
+        debug_assert!(
+            RECORD.iter().zip(first..).all(|(name, place)| row.column(place).name() == *name),
+            "the columns of a record are not selected in their order"
+        );
+        Self { row, columns: Columns::Record { first }, places: Places::default() }
+    }
+
+    fn place(&self, column: &str) -> Result<usize, BoxError> {
+        let found = match self.columns {
+            Columns::Named { prefix } => {
+                let columns = self.row.columns();
+                // A name that does not start so is none.
+                let name = |place: usize| columns[place].name().strip_prefix(prefix).unwrap_or("");
+                self.places.find(columns.len(), name, column)
+            }
+            Columns::Record { first } => self
+                .places
+                .find(RECORD.len(), |place| RECORD[place], column)
+                .map(|place| first + place),
+        };
+        found.ok_or_else(|| "it was not selected".into())
+    }
+}
 
 impl Fields for Row<'_> {
     fn integer(&self, column: &'static str) -> Value<i64> {
-        integer(self.0.try_get_raw(column)?)
+        integer(self.row.try_get_raw(self.place(column)?)?)
     }
 
     fn instant(&self, column: &'static str) -> Value<i64> {
-        instant(self.0.try_get(column)?)
+        instant(self.row.try_get(self.place(column)?)?)
     }
 
     fn id(&self, column: &'static str) -> Value<[u8; 16]> {
-        id(self.0.try_get(column)?)
+        id(self.row.try_get(self.place(column)?)?)
     }
 
     fn boolean(&self, column: &'static str) -> Value<bool> {
-        Ok(self.0.try_get(column)?)
+        Ok(self.row.try_get(self.place(column)?)?)
     }
 
     fn bytes(&self, column: &'static str) -> Value<Vec<u8>> {
-        Ok(self.0.try_get(column)?)
+        Ok(self.row.try_get(self.place(column)?)?)
     }
 
     fn text(&self, column: &'static str) -> Value<String> {
-        Ok(self.0.try_get(column)?)
-    }
-}
-
-/// The columns of a step in the row of an execution, where their names start with `step_`.
-pub(super) struct Joined<'a>(pub(super) &'a PgRow);
-
-impl Joined<'_> {
-    fn place(&self, column: &'static str) -> Result<usize, BoxError> {
-        let mut columns = self.0.columns().iter();
-        let place = columns.position(|one| one.name().strip_prefix("step_") == Some(column));
-        place.ok_or_else(|| "it was not selected".into())
-    }
-}
-
-impl Fields for Joined<'_> {
-    fn integer(&self, column: &'static str) -> Value<i64> {
-        integer(self.0.try_get_raw(self.place(column)?)?)
-    }
-
-    fn instant(&self, column: &'static str) -> Value<i64> {
-        instant(self.0.try_get(self.place(column)?)?)
-    }
-
-    fn id(&self, column: &'static str) -> Value<[u8; 16]> {
-        id(self.0.try_get(self.place(column)?)?)
-    }
-
-    fn boolean(&self, column: &'static str) -> Value<bool> {
-        Ok(self.0.try_get(self.place(column)?)?)
-    }
-
-    fn bytes(&self, column: &'static str) -> Value<Vec<u8>> {
-        Ok(self.0.try_get(self.place(column)?)?)
-    }
-
-    fn text(&self, column: &'static str) -> Value<String> {
-        Ok(self.0.try_get(self.place(column)?)?)
+        Ok(self.row.try_get(self.place(column)?)?)
     }
 }
 
@@ -132,7 +144,6 @@ fn integer(value: PgValueRef<'_>) -> Value<i64> {
     if value.is_null() {
         return Ok(None);
     }
-    // Looked up once: the driver finds columns by hashing their names.
     match value.type_info().name() {
         "INT2" | "INT4" | "INT8" => Ok(Some(<i64 as Decode<'_, Postgres>>::decode(value)?)),
         other => Err(format!("{other} is no integer").into()),

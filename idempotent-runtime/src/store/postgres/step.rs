@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::batch::{Coalesced, Many, column};
 use super::error::{Failure, at};
 use super::execution::{id, owner};
-use super::row::{Instant, Joined, Row};
+use super::row::{Instant, Row};
 use super::runner::{Db, Operation};
 use crate::protocol::{
     self, ExecutionId, Micros, Owner, Record, Step, StepClass, StepFound, StepName, StepRecord,
@@ -82,14 +82,14 @@ async fn found(
         return Ok(Found { record: None, step: None, now: Micros(0) });
     };
     let Instant(now) = row.try_get("now").map_err(at("to read a guard"))?;
-    let record = Some(sql::record(&Row(&row), &db.queries.table)?);
+    let record = Some(sql::record(&Row::new(&row), &db.queries.table)?);
     Ok(Found { record, step: joined_step(db, &row)?, now })
 }
 
 /// The step that an outer join found, if it found one.
 fn joined_step(db: &Db<'_>, row: &PgRow) -> Result<Option<Step>, Failure> {
     let id: Option<Uuid> = row.try_get("step_id").map_err(at("to read a step"))?;
-    let step = id.map(|_| sql::step(&Joined(row), &db.queries.steps.table)).transpose()?;
+    let step = id.map(|_| sql::step(&Row::of_step(row), &db.queries.steps.table)).transpose()?;
     Ok(step.map(|(_, step)| step))
 }
 
@@ -309,7 +309,7 @@ impl Operation for Journals<'_> {
             .map_err(at("to read journals"))?;
         let mut journals: HashMap<ExecutionId, Vec<Step>> = HashMap::new();
         for row in &rows {
-            let (execution, step) = sql::step(&Row(row), &db.queries.steps.table)?;
+            let (execution, step) = sql::step(&Row::new(row), &db.queries.steps.table)?;
             journals.entry(execution).or_default().push(step);
         }
         let journal = |id| in_order(journals.get(id).cloned().unwrap_or_default());

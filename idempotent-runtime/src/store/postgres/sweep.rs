@@ -66,7 +66,7 @@ async fn page(
     let cursors = found
         .iter()
         .take(rows_max)
-        .map(|row| sql::cursor(&Row(row), &db.queries.table))
+        .map(|row| sql::cursor(&Row::new(row), &db.queries.table))
         .collect::<Result<Vec<_>, _>>()?;
     let next = if more { cursors.last().copied() } else { None };
     Ok((cursors.iter().map(|cursor| Uuid::from_bytes(cursor.id.0)).collect(), next))
@@ -98,7 +98,7 @@ impl Operation for Reap {
             .map_err(at("to reap"))?;
         let mut lapsed = rows
             .iter()
-            .map(|row| sql::lapsed(&Row(row), &db.queries.table))
+            .map(|row| sql::lapsed(&Row::new(row), &db.queries.table))
             .collect::<Result<Vec<_>, _>>()?;
         lapsed.sort_by_key(|(cursor, ..)| *cursor);
         let lapsed = lapsed.into_iter().map(|(cursor, handler, state)| (cursor.id, handler, state));

@@ -1,12 +1,16 @@
 //! The columns that are read, in one place for both stores.
 
-/// The columns of a record.
+/// The columns of a record, in the order in which they are read.
 pub(in crate::store) const RECORD: &[&str] = &[
     "id",
-    "version",
-    "state",
     "owner",
     "token",
+    "state",
+    "result",
+    "result_format",
+    "reason",
+    "done_at",
+    "version",
     "lease_until",
     "attempt_started_at",
     "alive_until",
@@ -21,11 +25,7 @@ pub(in crate::store) const RECORD: &[&str] = &[
     "crashes_max",
     "retain_ms",
     "fingerprint",
-    "result",
-    "result_format",
-    "reason",
     "created_at",
-    "done_at",
 ];
 
 /// The columns of an execution beside those of its record.

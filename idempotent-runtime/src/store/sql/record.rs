@@ -105,8 +105,8 @@ impl<'a, F: Fields> Reader<'a, F> {
 
     /// The result of a finished execution and the reason beside it; of any other, only the reason.
     fn outcome(&self, state: State) -> Result<(Option<StoredResult>, Option<String>), StoreError> {
-        let format = self.optional("result_format", self.fields.integer("result_format"))?;
         let bytes = self.optional("result", self.fields.bytes("result"))?;
+        let format = self.optional("result_format", self.fields.integer("result_format"))?;
         let reason = self.text_or_null("reason")?;
         let Some(number) = format else {
             return match bytes {
@@ -152,6 +152,7 @@ pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Reco
     let mut row = Reader::new(fields, table, None);
     let id = ExecutionId(row.id("id")?);
     row.id = Some(id);
+    let (owner, token) = (Owner(row.id("owner")?), Token(row.integer("token")?));
     let state = row.state()?;
     let (result, reason) = row.outcome(state)?;
     let done_at = row.instant_or_null("done_at")?;
@@ -162,8 +163,8 @@ pub(in crate::store) fn record(fields: &impl Fields, table: &str) -> Result<Reco
         id,
         version: row.integer("version")?,
         state,
-        owner: Owner(row.id("owner")?),
-        token: Token(row.integer("token")?),
+        owner,
+        token,
         lease_until: row.instant("lease_until")?,
         attempt_started_at: row.instant("attempt_started_at")?,
         alive_until: row.instant("alive_until")?,

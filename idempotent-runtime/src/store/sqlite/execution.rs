@@ -117,7 +117,7 @@ pub(super) async fn record(
         .fetch_optional(&mut *db.connection)
         .await
         .map_err(|error| failed(what, error))?;
-    row.map(|row| sql::record(&Row(&row), &db.queries.table)).transpose()
+    row.map(|row| sql::record(&Row::new(&row), &db.queries.table)).transpose()
 }
 
 /// A claim that looks before it inserts, so that a replay takes no lock.
@@ -148,7 +148,7 @@ impl Item for TakeOver {
         // Before anything is written: one that cannot be read is taken over by nobody.
         let journal = journal(db, self.id).await?;
         let taken = |row: &SqliteRow| {
-            let granted = sql::granted(&Row(row), &db.queries.table, self.id)?;
+            let granted = sql::granted(&Row::new(row), &db.queries.table, self.id)?;
             Ok(TakenOver::Granted { granted, journal, now })
         };
         let reason = match self.target {

@@ -41,7 +41,7 @@ async fn find(db: &mut Db<'_>, id: MessageId) -> Result<Option<MessageRecord>, S
         .fetch_optional(&mut *db.connection)
         .await
         .map_err(|error| failed("to read a message", error))?;
-    row.map(|row| sql::message(&Row(&row), &db.queries.outbox.table)).transpose()
+    row.map(|row| sql::message(&Row::new(&row), &db.queries.outbox.table)).transpose()
 }
 
 async fn write(db: &mut Db<'_>, record: &MessageRecord) -> Result<(), StoreError> {
@@ -167,7 +167,7 @@ impl Item for MessageClaim {
                 .await
                 .map_err(what)?;
             for row in &rows {
-                claimed.messages.push(sql::message(&Row(row), &db.queries.outbox.table)?);
+                claimed.messages.push(sql::message(&Row::new(row), &db.queries.outbox.table)?);
             }
         }
         let rows = sqlx::query(db.queries.outbox.due.driver())
@@ -179,7 +179,7 @@ impl Item for MessageClaim {
             .await
             .map_err(what)?;
         for row in &rows {
-            let message = sql::message(&Row(row), &db.queries.outbox.table)?;
+            let message = sql::message(&Row::new(row), &db.queries.outbox.table)?;
             if protocol::claimed_before(&message, self) {
                 continue;
             }
@@ -264,7 +264,7 @@ impl Messages for Sqlite {
                 Ok(row) => row,
                 Err(error) => return Err(self.explain(error, "to read a message").await),
             };
-            let message = row.map(|row| sql::message(&Row(&row), &queries.table));
+            let message = row.map(|row| sql::message(&Row::new(&row), &queries.table));
             messages.push(message.transpose()?);
         }
         Ok(messages)
@@ -285,7 +285,9 @@ impl Messages for Sqlite {
             .fetch_all(&mut *reader)
             .await;
         match rows {
-            Ok(rows) => rows.iter().map(|row| sql::message(&Row(row), &queries.table)).collect(),
+            Ok(rows) => {
+                rows.iter().map(|row| sql::message(&Row::new(row), &queries.table)).collect()
+            }
             Err(error) => Err(self.explain(error, "to list messages").await),
         }
     }

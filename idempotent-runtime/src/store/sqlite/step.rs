@@ -21,7 +21,7 @@ use crate::store::{StoreError, StoreErrorKind};
 
 /// The entries of an execution, from their rows.
 pub(super) fn steps(rows: &[SqliteRow], queries: &Queries) -> Result<Vec<Step>, StoreError> {
-    rows.iter().map(|row| Ok(sql::step(&Row(row), &queries.step_table)?.1)).collect()
+    rows.iter().map(|row| Ok(sql::step(&Row::new(row), &queries.step_table)?.1)).collect()
 }
 
 /// The entries of an execution, in the order of their names.
@@ -47,7 +47,7 @@ pub(super) async fn step(
         .fetch_optional(&mut *db.connection)
         .await
         .map_err(|error| failed("to read a step", error))?;
-    let step = row.map(|row| sql::step(&Row(&row), &db.queries.step_table)).transpose()?;
+    let step = row.map(|row| sql::step(&Row::new(&row), &db.queries.step_table)).transpose()?;
     Ok(step.map(|(_, step)| step))
 }
 

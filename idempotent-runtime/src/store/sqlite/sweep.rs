@@ -55,8 +55,8 @@ async fn page(
     let (Some(first), Some(last)) = (examined.first(), examined.last()) else {
         return Ok(None);
     };
-    let first = sql::cursor(&Row(first), &db.queries.table)?;
-    let last = sql::cursor(&Row(last), &db.queries.table)?;
+    let first = sql::cursor(&Row::new(first), &db.queries.table)?;
+    let last = sql::cursor(&Row::new(last), &db.queries.table)?;
     Ok(Some(Page { first, last, next: more.then_some(last) }))
 }
 
@@ -94,7 +94,7 @@ impl Operation for Reap {
             .map_err(|error| failed("to reap", error))?;
         let mut lapsed = rows
             .iter()
-            .map(|row| sql::lapsed(&Row(row), &db.queries.table))
+            .map(|row| sql::lapsed(&Row::new(row), &db.queries.table))
             .collect::<Result<Vec<_>, _>>()?;
         lapsed.sort_by_key(|(cursor, ..)| *cursor);
         let lapsed = lapsed.into_iter().map(|(cursor, handler, state)| (cursor.id, handler, state));

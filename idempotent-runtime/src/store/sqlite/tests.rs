@@ -88,7 +88,8 @@ fn claim(id: u8, owner: u8) -> Claim {
             tenant: String::new(),
             handler: "charge".to_owned(),
             key: Some("charge:1".to_owned()),
-        },
+        }
+        .into(),
         owner: Owner([owner; 16]),
         version: 1,
         limits: limits(),

@@ -56,7 +56,8 @@ pub(super) fn claim(n: u16) -> Claim {
             tenant: "acme".to_owned(),
             handler: "charge".to_owned(),
             key: Some(format!("charge:{n}")),
-        },
+        }
+        .into(),
         owner: owner(n),
         version: 3,
         limits: limits(),
@@ -185,7 +186,7 @@ impl Bench {
     /// The store's time, read beside an execution that no property looks at.
     pub(super) async fn now(&self) -> Micros {
         let mut sentinel = claim(u16::MAX);
-        sentinel.identity.namespace = "sentinel".to_owned();
+        Arc::make_mut(&mut sentinel.identity).namespace = "sentinel".to_owned();
         match self.claim(&sentinel).await {
             Claimed::Found(seen) => seen.now,
             Claimed::Granted(_) | Claimed::TooOld => self.execution(sentinel.id).await.now,

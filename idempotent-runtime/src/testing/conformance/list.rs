@@ -1,5 +1,7 @@
 //! The list of what a person must decide.
 
+use std::sync::Arc;
+
 use super::bench::*;
 use crate::protocol::{ExecutionId, ReleaseTo, SettleTo, Settled, State, Written};
 use crate::store::{Cursor, Execution};
@@ -20,7 +22,7 @@ fn cursor(execution: &Execution) -> Cursor {
 
 async fn in_review_of(bench: &Bench, n: u16, namespace: &str) {
     let mut claim = claim(n);
-    claim.identity.namespace = namespace.to_owned();
+    Arc::make_mut(&mut claim.identity).namespace = namespace.to_owned();
     let attempt = bench.grant(&claim).await;
     assert_eq!(bench.release(&attempt.release(ReleaseTo::Review)).await, Written::Done);
 }

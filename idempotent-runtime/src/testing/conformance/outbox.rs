@@ -4,6 +4,8 @@ mod deliveries;
 mod others;
 mod outlive;
 
+use std::sync::Arc;
+
 use super::bench::*;
 use crate::protocol::{
     Completion, DecideTo, DeliveryEnd, DeliveryEndTo, Message, MessageClaim, MessageDecision,
@@ -213,7 +215,7 @@ pub(super) async fn claim_of_messages_takes_at_most_rows_max_and_the_oldest(benc
 pub(super) async fn claim_of_messages_keeps_to_its_topic_and_namespace(bench: &Bench) {
     send(bench, 1, vec![Message { topic: "receipts".to_owned(), ..message(1) }]).await;
     let mut elsewhere = claim(2);
-    elsewhere.identity.namespace = "Payments".to_owned();
+    Arc::make_mut(&mut elsewhere.identity).namespace = "Payments".to_owned();
     let running = bench.grant(&elsewhere).await;
     let completion = Completion { messages: vec![message(2)], ..running.completion("1") };
     assert_eq!(bench.complete(&completion).await, Written::Done);

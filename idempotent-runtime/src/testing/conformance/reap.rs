@@ -1,6 +1,7 @@
 //! The reaper: lapsed executions become retryable, or go to review; nothing else changes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::bench::*;
 use crate::protocol::{ExecutionId, REASON_CRASHES, REASON_LAPSED, State};
@@ -105,7 +106,7 @@ pub(super) async fn reap_goes_by_the_lease_of_each_execution(bench: &Bench) {
 
 pub(super) async fn reap_names_the_handler(bench: &Bench) {
     let mut refund = claim(1);
-    refund.identity.handler = "refund".to_owned();
+    Arc::make_mut(&mut refund.identity).handler = "refund".to_owned();
     bench.grant(&refund).await;
     bench.lapsed(2).await;
     let named: BTreeMap<_, _> =
@@ -116,7 +117,7 @@ pub(super) async fn reap_names_the_handler(bench: &Bench) {
 
 pub(super) async fn reap_of_every_namespace_is_one(bench: &Bench) {
     let mut elsewhere = claim(1);
-    elsewhere.identity.namespace = "elsewhere".to_owned();
+    Arc::make_mut(&mut elsewhere.identity).namespace = "elsewhere".to_owned();
     bench.grant(&elsewhere).await;
     bench.lapsed(2).await;
     assert_eq!(reap(bench).await.len(), 2);

@@ -1,5 +1,7 @@
 //! Text and bytes come back as they were given.
 
+use std::sync::Arc;
+
 use super::bench::*;
 use crate::protocol::{
     Completion, Limits, Release, ReleaseTo, SettleTo, Settled, Settlement, StoredResult, Written,
@@ -46,12 +48,12 @@ async fn come_back(bench: &Bench, results: &[Vec<u8>]) {
 pub(super) async fn identity_comes_back_byte_for_byte(bench: &Bench) {
     for (index, text) in TEXTS.iter().enumerate() {
         let mut given = claim(number(index));
-        given.identity.namespace = format!("n{text}");
-        given.identity.tenant = (*text).to_owned();
-        given.identity.handler = format!("{text}h");
-        given.identity.key = Some((*text).to_owned());
+        Arc::make_mut(&mut given.identity).namespace = format!("n{text}");
+        Arc::make_mut(&mut given.identity).tenant = (*text).to_owned();
+        Arc::make_mut(&mut given.identity).handler = format!("{text}h");
+        Arc::make_mut(&mut given.identity).key = Some((*text).to_owned());
         bench.grant(&given).await;
-        assert_eq!(bench.execution(given.id).await.identity, given.identity);
+        assert_eq!(bench.execution(given.id).await.identity, *given.identity);
     }
 }
 
@@ -61,7 +63,7 @@ pub(super) async fn keys_that_look_alike_stay_apart(bench: &Bench) {
         .enumerate()
         .map(|(index, text)| {
             let mut claim = claim(number(index));
-            claim.identity.key = Some((*text).to_owned());
+            Arc::make_mut(&mut claim.identity).key = Some((*text).to_owned());
             claim
         })
         .collect();
@@ -76,7 +78,7 @@ pub(super) async fn keys_that_look_alike_stay_apart(bench: &Bench) {
 pub(super) async fn key_that_is_not_stored_is_not_an_empty_key(bench: &Bench) {
     for (n, key) in [(1, None), (2, Some(String::new()))] {
         let mut given = claim(n);
-        given.identity.key = key;
+        Arc::make_mut(&mut given.identity).key = key;
         bench.grant(&given).await;
         assert_eq!(bench.execution(given.id).await.identity.key, given.identity.key);
     }
@@ -84,10 +86,10 @@ pub(super) async fn key_that_is_not_stored_is_not_an_empty_key(bench: &Bench) {
 
 pub(super) async fn longest_key_comes_back_whole(bench: &Bench) {
     let mut given = claim(1);
-    given.identity.key = Some("k".repeat(512));
-    given.identity.tenant = "t".repeat(512);
+    Arc::make_mut(&mut given.identity).key = Some("k".repeat(512));
+    Arc::make_mut(&mut given.identity).tenant = "t".repeat(512);
     bench.grant(&given).await;
-    assert_eq!(bench.execution(given.id).await.identity, given.identity);
+    assert_eq!(bench.execution(given.id).await.identity, *given.identity);
 }
 
 pub(super) async fn ids_that_differ_in_one_bit_stay_apart(bench: &Bench) {
@@ -100,7 +102,7 @@ pub(super) async fn ids_that_differ_in_one_bit_stay_apart(bench: &Bench) {
     }
     for (n, bytes) in (1..).zip(ids) {
         let stored = bench.execution(crate::protocol::ExecutionId(bytes)).await;
-        assert_eq!(stored.identity, claim(n).identity);
+        assert_eq!(stored.identity, *claim(n).identity);
         assert_eq!(stored.record.owner.0, bytes);
     }
 }

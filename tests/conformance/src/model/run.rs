@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
                 let issued = |now: Micros| claim.issued.map(|units| now.minus_ms(units * UNIT_MS));
                 let model = Claim {
                     id: id(claim.execution),
-                    identity: identity(id(claim.execution)),
+                    identity: identity(id(claim.execution)).into(),
                     owner: owner(claim.owner),
                     version: u32::from(claim.limits) + 1,
                     limits: limits(claim.limits),

@@ -218,7 +218,7 @@ async fn one_that_the_server_refuses_fails_alone() {
     let calls = at_once(&store, async |store: Arc<dyn Store>, n| {
         let mut claim = claim(n);
         if n == BLOCKED {
-            claim.identity.key = Some("charge:\0".to_owned());
+            Arc::make_mut(&mut claim.identity).key = Some("charge:\0".to_owned());
         }
         claimed(&*store, &claim).await
     });

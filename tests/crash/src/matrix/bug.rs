@@ -144,7 +144,7 @@ impl Flaw {
             other.0[0] = !other.0[0];
             let claim = Claim {
                 id: other,
-                identity: Identity { handler: "nobody".to_owned(), ..identity },
+                identity: Identity { handler: "nobody".to_owned(), ..identity }.into(),
                 owner: *owner,
                 version: 1,
                 limits: record.limits,

@@ -88,7 +88,7 @@ fn claim(number: u16) -> Claim {
     };
     Claim {
         id: id(number),
-        identity,
+        identity: identity.into(),
         owner: OWNER,
         version: 1,
         limits,

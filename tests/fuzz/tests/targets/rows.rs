@@ -127,7 +127,7 @@ async fn read(store: &dyn Store) -> Vec<StoreError> {
         note(store.claim(&[claim]).await.err());
     }
     let listing = MessageListing {
-        namespace: sql::claim(2).identity.namespace,
+        namespace: sql::claim(2).identity.namespace.clone(),
         topic: None,
         state: MessageState::Pending,
         after: None,

@@ -123,7 +123,8 @@ impl Bench {
                 tenant: String::new(),
                 handler: "charge".into(),
                 key: Some(key),
-            },
+            }
+            .into(),
             owner,
             version: row.version,
             limits,

@@ -94,10 +94,10 @@ impl Caller {
                 let generation = seen.record.generation;
                 self.runs(token, granted_at(around.config, generation, None))
             }
-            Decision::Replay { failed, result, .. } => {
+            Decision::Replay { failed } => {
                 let other = around.truth.payload != Some(self.payload);
                 around.broken.mark(Promise::OnePayload, other);
-                let told = (failed, result_of(Some(&result)).unwrap_or(u8::MAX));
+                let told = (failed, result_of(seen.record.result.as_ref()).unwrap_or(u8::MAX));
                 around.outside.tell(told, around.truth.finished, around.broken);
                 Worker::Idle
             }

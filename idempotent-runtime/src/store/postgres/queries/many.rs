@@ -4,6 +4,7 @@
 //! Every table is read through its index, one row at a time, with and without statistics: the planner takes an array for
 //! ten rows, and a join on it takes seconds for a thousand. Rows that others have locked are passed over.
 
+use super::super::claim::RESULT_BYTES_MAX;
 use super::token;
 use crate::store::sql::{RECORD, list};
 
@@ -34,22 +35,19 @@ fn unnest(types: &[&str]) -> String {
     format!("unnest({}) WITH ORDINALITY", arrays.join(", "))
 }
 
-/// Results that one statement returns together.
-const RESULT_BYTES_MAX: u32 = 4 << 20;
-
 /// The bytes of results up to and including that of a row, in whatever order they come.
 const BYTES_SO_FAR: &str = "sum(octet_length(e.result)) OVER (ROWS UNBOUNDED PRECEDING)";
 
-/// Reads what is there; no row for what is behind too many bytes of results.
+/// Reads what is there; no row for what has a result of more than `$2` bytes.
+///
+/// A share for each, and no sum of what came before: to sum up costs a call in a stream of replays 7 %.
 pub(super) fn look(t: &str) -> String {
     format!(
-        "SELECT r.n, clock_timestamp() AS now, {}
-         FROM (
-           SELECT k.n, e.*, {BYTES_SO_FAR} AS bytes
-           FROM {} AS k (k_id, n)
-           CROSS JOIN LATERAL (SELECT * FROM {t} WHERE id = k.k_id LIMIT 1) e) r
-         WHERE coalesce(r.bytes, 0) <= {RESULT_BYTES_MAX}",
-        list("r", RECORD),
+        "SELECT k.n, clock_timestamp() AS now, {}
+         FROM {} AS k (k_id, n)
+         CROSS JOIN LATERAL (SELECT * FROM {t} WHERE id = k.k_id LIMIT 1) e
+         WHERE coalesce(octet_length(e.result), 0) <= $2",
+        list("e", RECORD),
         unnest(&["uuid"]),
     )
 }

@@ -1,11 +1,13 @@
 //! Messages beside those that a call is about.
 
+use std::sync::Arc;
+
 use super::*;
 
 /// Completes the `n`th execution of another namespace with messages.
 async fn send_in_another(bench: &Bench, n: u16, messages: Vec<Message>) {
     let mut other = claim(n);
-    other.identity.namespace = "billing".to_owned();
+    Arc::make_mut(&mut other.identity).namespace = "billing".to_owned();
     let running = bench.grant(&other).await;
     let completion = Completion { messages, ..running.completion("1") };
     assert_eq!(bench.complete(&completion).await, Written::Done);
