@@ -1,5 +1,8 @@
 //! What PostgreSQL's statements for many do, and spare themselves: requests come in slices.
 
+mod messages;
+mod steps;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +19,7 @@ use crate::sql::{Sql, claim, completion, id, step_record};
 
 /// All of them.
 pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
-    vec![
+    let mut facts = vec![
         Fact::new("replays_of_many_find_their_own", replays),
         Fact::new("replays_of_many_make_no_row", no_row),
         Fact::new("claims_of_many_read_what_is_there", read_what_is_there),
@@ -30,7 +33,10 @@ pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("completions_of_many_do_not_pass_by_anothers_guard", anothers_guard),
         Fact::new("records_pass_over_a_locked_row", records_pass),
         Fact::new("records_of_one_step_do_not_part_the_others", one_step),
-    ]
+    ];
+    facts.extend(messages::facts());
+    facts.extend(steps::facts());
+    facts
 }
 
 /// A store with a statement changed, whose callers have no neighbours but each other.

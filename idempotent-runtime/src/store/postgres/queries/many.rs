@@ -246,9 +246,7 @@ pub(super) fn record_started(t: &str, s: &str) -> String {
          w AS (
            UPDATE {s} s SET state = 2, generation = o.generation, version = o.version,
              owner = o.owner, value = o.value, done_at = GREATEST(o.now, o.earliest)
-           FROM o
-           WHERE s.ctid = o.place AND s.ctid = ANY (ARRAY(SELECT place FROM o))
-             AND s.state = 1 AND s.class = o.class
+           FROM o WHERE s.ctid = o.place AND s.state = 1 AND s.class = o.class
            RETURNING s.id, s.owner, s.step, s.part, s.done_at, {IS_BLIND}),
          d AS (SELECT id, count(*) AS closed, sum(is_blind) AS blind FROM w GROUP BY id),
          c AS (

@@ -9,9 +9,10 @@ use crate::guards::{Fact, Mutated};
 use crate::postgres::PostgresFactory;
 
 /// Statements, whose rows they find by an index, and the parameters of those whose plan depends on them.
-const FOUND: [(&str, &str, Option<&str>); 14] = [
+const FOUND: [(&str, &str, Option<&str>); 19] = [
     ("claim_many", "execution", None),
     ("complete_many", "execution", None),
+    ("outbox.complete_many", "execution", None),
     ("outbox.claimed_before", "outbox", None),
     ("outbox.ended_before", "outbox", None),
     ("outbox.list", "outbox", Some("'payments', 4::smallint, NULL, 0, 10")),
@@ -22,6 +23,10 @@ const FOUND: [(&str, &str, Option<&str>); 14] = [
     ("renew", "execution", None),
     ("steps.journals", "step", None),
     ("steps.record_many", "execution", None),
+    ("steps.record_started_many", "execution", None),
+    ("steps.record_started_many", "step", None),
+    ("steps.start_many", "execution", None),
+    ("steps.start_many", "step", None),
     ("steps.record_many", "step", None),
     ("take_over", "execution", None),
 ];
