@@ -4,6 +4,8 @@
 
 #[path = "postgres_cases/batches.rs"]
 mod batches;
+#[path = "postgres_cases/meanwhile.rs"]
+mod meanwhile;
 #[path = "postgres_cases/sent.rs"]
 mod sent;
 #[path = "postgres_cases/started.rs"]

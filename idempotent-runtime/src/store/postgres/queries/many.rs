@@ -252,7 +252,7 @@ pub(super) fn record_started(t: &str, s: &str) -> String {
          c AS (
            UPDATE {t} e SET open_steps = GREATEST(e.open_steps - d.closed, 0),
              blind_steps = GREATEST(e.blind_steps - d.blind, 0)
-           FROM d WHERE e.id = d.id AND e.id = ANY (ARRAY(SELECT id FROM d)))
+           FROM d WHERE e.id = d.id)
          SELECT id, owner, step, part, done_at FROM i
          UNION ALL SELECT id, owner, step, part, done_at FROM w",
         locked = locked(t, &records(), ""),

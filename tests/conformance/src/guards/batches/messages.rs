@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use idempotent_runtime::protocol::{
-    Completion, Granted, Message, MessageId, MessageListing, MessageRecord, MessageState,
-    StoredResult, Written,
+    Completion, Granted, Message, MessageId, MessageListing, MessageRecord, MessageState, Owner,
+    ReleaseTo, StoredResult, Written,
 };
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory as _;
 
 use super::{Fact, all_granted, claims, plain, second_is_done, share_a_commit, store};
-use crate::guards::locks::{LATER, Place, holding, message, ordering_keys, release, until_blocked};
+use crate::guards::locks::{
+    LATER, Place, holding, message, ordering_keys, release, release_to, until_blocked,
+};
 use crate::postgres::PostgresFactory;
 use crate::sql::{EMPTY, Sql as _, completion, delivered, id, relay};
 
@@ -112,12 +114,17 @@ async fn store_their_own(place: Place) {
     }
 }
 
-/// Who owns the first does not complete the second, and sends nothing for it.
+/// Who owns the first does not complete the second, and sends nothing for it; nor does who does not own it any more.
 async fn guarded(place: Place) {
-    let (store, granted) = running(&place, &[1, 2, 3]).await;
-    let completions = [Completion { id: id(2), ..sends(1, granted[0]) }, sends(3, granted[2])];
+    let (store, granted) = running(&place, &[1, 2, 3, 4]).await;
+    release_to(&*store, 4, Owner([4; 16]), granted[3].token, ReleaseTo::Review).await;
+    let completions = [
+        Completion { id: id(2), ..sends(1, granted[0]) },
+        sends(4, granted[3]),
+        sends(3, granted[2]),
+    ];
     let answers = store.complete(&completions).await.expect("complete");
-    assert_eq!(answers, [Written::Fenced, Written::Done]);
+    assert_eq!(answers, [Written::Fenced, Written::Fenced, Written::Done]);
     let sent: Vec<_> = pending(&*store).await.into_iter().map(|message| message.id).collect();
     assert_eq!(sent, [MessageId([3; 16])]);
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use idempotent_runtime::protocol::{
-    Granted, StepClass, StepFound, StepName, StepRecord, StepRecorded, StepStart, StepStarted,
-    StepState, Token,
+    Granted, Owner, ReleaseTo, StepClass, StepFound, StepName, StepRecord, StepRecorded, StepStart,
+    StepStarted, StepState, Token,
 };
 use idempotent_runtime::store::Store;
 
 use super::{all_granted, claims, plain, second_is_done, share_a_commit};
 use crate::guards::Fact;
-use crate::guards::locks::Place;
+use crate::guards::locks::{Place, release_to};
 use crate::postgres::PostgresFactory;
 use crate::sql::{EMPTY, Sql as _, id, step_record, step_start};
 
@@ -23,6 +23,7 @@ pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("starts_of_many_do_not_pass_by_anothers_guard", anothers_guard),
         Fact::new("starts_that_differ_are_each_told_what_holds_for_them", starts_differ),
         Fact::new("records_of_started_steps_pass_over_a_locked_row", records_pass),
+        Fact::new("records_of_many_started_steps_do_not_pass_by_anothers_guard", records_guard),
         Fact::new("records_of_one_started_step_do_not_part_the_others", one_record),
         Fact::new("records_of_many_started_steps_store_their_own", store_their_own),
         Fact::new("records_of_many_started_steps_count_their_own", count_down_their_own),
@@ -137,19 +138,22 @@ async fn count_down_their_own(place: Place) {
     assert_eq!(counts(&*store, &[1, 2, 3]).await, [(0, 0); 3]);
 }
 
-/// Who owns the first starts no step of the second, and what is out of date starts none of its own.
+/// Who owns the first starts no step of the second, and what is out of date or over starts none of its own.
 async fn anothers_guard(place: Place) {
-    let (store, granted) = running(&place, &[1, 2, 3]).await;
+    let (store, granted) = running(&place, &[1, 2, 3, 4]).await;
     let own = start(1, granted[0].token);
+    let over = start(4, granted[3].token);
+    release_to(&*store, 4, over.owner, over.token, ReleaseTo::Review).await;
     let starts = [
         StepStart { id: id(2), ..own.clone() },
         StepStart { token: Token(own.token.0 - 1), ..own },
+        over,
         start(3, granted[2].token),
     ];
     let answers = store.start_steps(&starts).await.expect("start_steps");
-    assert_eq!(answers[..2], [StepStarted::Fenced, StepStarted::Fenced]);
-    assert!(matches!(answers[2], StepStarted::Started { .. }), "{answers:?}");
-    assert_eq!(counts(&*store, &[1, 2, 3]).await, [(0, 0), (0, 0), (1, 1)]);
+    assert!(answers[..3].iter().all(|answer| *answer == StepStarted::Fenced), "{answers:?}");
+    assert!(matches!(answers[3], StepStarted::Started { .. }), "{answers:?}");
+    assert_eq!(counts(&*store, &[1, 2, 3, 4]).await, [(0, 0), (0, 0), (1, 1), (0, 0)]);
 }
 
 /// Beside the one start of a step, one with a token that is out of date, and one of another generation.
@@ -180,6 +184,25 @@ async fn records_pass(place: Place) {
     let call = async move { store.record_steps(&records).await };
     let answers = second_is_done(&place, done, call).await.expect("record_steps");
     assert!(answers.iter().all(|answer| matches!(answer, StepRecorded::Done { .. })));
+}
+
+/// Who owns the first records no step of the second, and what is out of date or over records none of its own.
+async fn records_guard(place: Place) {
+    let (store, granted) = running(&place, &[1, 2, 3, 4]).await;
+    let of = |n: u8| granted[usize::from(n) - 1].token;
+    started(&*store, &[start(1, of(1)), start(2, of(2)), start(3, of(3)), start(4, of(4))]).await;
+    release_to(&*store, 3, Owner([3; 16]), of(3), ReleaseTo::Review).await;
+    let records = [
+        StepRecord { id: id(2), ..record(1, of(1)) },
+        StepRecord { token: Token(of(1).0 - 1), ..record(1, of(1)) },
+        StepRecord { owner: Owner([9; 16]), ..record(2, of(2)) },
+        record(3, of(3)),
+        record(4, of(4)),
+    ];
+    let answers = store.record_steps(&records).await.expect("record_steps");
+    assert_eq!(answers[..4], [StepRecorded::Fenced; 4]);
+    assert!(matches!(answers[4], StepRecorded::Done { .. }), "{answers:?}");
+    assert_eq!(counts(&*store, &[1, 2, 3, 4]).await, [(1, 1), (1, 1), (1, 1), (0, 0)]);
 }
 
 /// Some that are open, one of them twice, and some that have no entry.
