@@ -166,6 +166,12 @@ impl Writer {
         !self.busy.load(Ordering::Acquire) && self.queue.capacity() == self.queue.max_capacity()
     }
 
+    /// Whether a request stands in its queue.
+    #[cfg(test)]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.queue.capacity() < self.queue.max_capacity()
+    }
+
     /// Has the writer run an operation.
     pub(super) async fn run<O: Operation>(&self, operation: O) -> Result<O::Answer, StoreError> {
         let (reply, answer) = oneshot::channel();

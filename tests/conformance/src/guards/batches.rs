@@ -12,6 +12,9 @@ use idempotent_runtime::protocol::{
 };
 use idempotent_runtime::store::Store;
 
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
 use super::Fact;
 use super::locks::{Place, holding, opened, release, until_blocked};
 use crate::postgres::PostgresFactory;
@@ -205,16 +208,24 @@ async fn insert_in_order(place: Place) {
     let call = tokio::spawn(async move { claiming.claim(&claims(&[3, 2, 1])).await });
     until_blocked(&place).await;
     let beside = plain(&place).await;
-    let is_free = async |n| {
-        let claim = [Claim { owner: Owner([9; 16]), ..claim(n) }];
-        let claimed = tokio::time::timeout(Duration::from_millis(500), beside.claim(&claim)).await;
-        matches!(claimed, Ok(Ok(_)))
-    };
-    let free = (is_free(1).await, is_free(3).await);
+    let mut asked = JoinSet::new();
+    let mut free = Vec::new();
+    for n in [1, 3] {
+        let (beside, (answer, answered)) = (Arc::clone(&beside), oneshot::channel());
+        asked.spawn(async move {
+            let claim = [Claim { owner: Owner([9; 16]), ..claim(n) }];
+            // Nobody hears an answer that comes late.
+            let _ = answer.send(beside.claim(&claim).await);
+        });
+        let claimed = tokio::time::timeout(Duration::from_millis(500), answered).await;
+        free.push(matches!(claimed, Ok(Ok(Ok(_)))));
+    }
     release(session).await;
     call.await.expect("no panic").expect("claim");
+    // The rows are deleted next, and are not to be claimed behind that.
+    asked.join_all().await;
     place.place.execute("DROP TABLE spare").await;
-    assert_eq!(free, (false, true), "the first is taken when the second is waited for");
+    assert_eq!(free, [false, true], "the first is taken when the second is waited for");
 }
 
 /// The second of two is done while the first is locked.

@@ -9,8 +9,8 @@ use idempotent_conformance::Cut;
 use idempotent_conformance::postgres::PostgresFactory;
 use idempotent_conformance::sql::{Sql, claim, claimed, completion, granted, step_record};
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, Decision, Granted, Owner, StepRecord, StepRecorded, StoredResult,
-    Written, decide,
+    Claim, Claimed, Completion, Decision, Granted, Owner, Renewal, Renewed, StepRecord,
+    StepRecorded, StoredResult, Written, decide,
 };
 use idempotent_runtime::store::{Store, StoreError};
 use idempotent_runtime::testing::conformance::Factory;
@@ -121,6 +121,22 @@ async fn what_comes_at_once_shares_its_commits() {
         assert!(completions.iter().all(|(_, written)| *written == Written::Done));
         assert!(commits().await < i64::from(CALLERS) / 2, "{} commits of results", commits().await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_of_one_call_share_a_commit() {
+    let place = PostgresFactory::fresh();
+    let store = migrated(&place).await;
+    let granted = granted_at_once(&store).await;
+    let renewal = |(n, granted): (u8, Granted)| {
+        let Claim { id, owner, .. } = claim(n);
+        Renewal { id, owner, token: granted.token }
+    };
+    let renewals: Vec<_> = (1..).zip(granted).map(renewal).collect();
+    assert_eq!(store.renew(&renewals).await.unwrap(), vec![Renewed::Renewed; 64]);
+    let commits = "SELECT count(DISTINCT xmin::text) FROM idempotent_execution";
+    let commits: i64 = sqlx::query_scalar(commits).fetch_one(place.pool()).await.unwrap();
+    assert_eq!(commits, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotent_conformance::postgres::PostgresFactory;
 use idempotent_conformance::sql::{claim, completion};
@@ -103,7 +104,7 @@ async fn a_locked_row_holds_up_no_other_completion_with_messages() {
     assert_whole(&place, CALLERS).await;
 }
 
-/// Another session is about to commit messages of the same ordering key.
+/// Another session is about to commit messages of the same ordering key. It is waited for 100 ms a part, not as long as alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ordering_key_that_is_held_holds_up_no_other_completion() {
     let place = PostgresFactory::fresh();
@@ -119,7 +120,8 @@ async fn an_ordering_key_that_is_held_holds_up_no_other_completion() {
         completion.messages[0].ordering_key = Some(key);
         async move { asked(|| store.complete(slice::from_ref(&completion))).await }
     });
-    all_but_the_blocked(calls, holder, SOON, |answer| *answer == Written::Done).await;
+    all_but_the_blocked(calls, holder, Duration::from_secs(6), |answer| *answer == Written::Done)
+        .await;
     assert_whole(&place, CALLERS).await;
 }
 
