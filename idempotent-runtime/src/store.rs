@@ -4,8 +4,6 @@
 //! sentence of the contract below is a named property of the conformance suite, which third parties run on
 //! their own store.
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod bounds;
 #[cfg(feature = "postgres")]
 mod coalesce;
 mod error;

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::bounds::{self, Load};
+use super::sql::bounds::{self, Load};
 use super::{StoreError, StoreErrorKind};
 
 /// Statements under way at once.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::bounds::{Load, batch_len};
+use super::sql::bounds::{Load, batch_len};
 use super::sql::{self, ConnectOptions, Names, TransactionPool};
 use super::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, StoreErrorKind,

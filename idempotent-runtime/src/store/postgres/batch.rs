@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::error::Failure;
 use super::runner::{Db, Operation, Runner};
 use crate::store::StoreError;
-use crate::store::bounds::Carries;
 use crate::store::coalesce::Together;
+use crate::store::sql::bounds::Carries;
 
 /// An operation that has a statement for many.
 pub(super) trait Many: Operation<Answer: 'static> + Clone + Send + 'static {

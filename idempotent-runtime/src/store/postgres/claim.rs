@@ -17,8 +17,8 @@ use super::runner::{Db, Operation, Runner};
 use crate::protocol::{
     Claim, Claimed, ExecutionId, Granted, Identity, Limits, Micros, Owner, Seen, Token,
 };
-use crate::store::bounds::Carries;
 use crate::store::coalesce::Together;
+use crate::store::sql::bounds::Carries;
 use crate::store::sql::{self, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
 

@@ -8,8 +8,8 @@ use super::execution::{id, owner, stored};
 use super::outbox::Columns;
 use super::runner::Db;
 use crate::protocol::{Completion, Message, Written};
-use crate::store::bounds::BATCH_BYTES_MAX;
 use crate::store::sql;
+use crate::store::sql::bounds::BATCH_BYTES_MAX;
 
 /// Ordering keys that one statement locks: a server has room for a few thousand locks in all.
 const ORDERING_KEYS_MAX: usize = 128;

@@ -13,7 +13,7 @@ use crate::protocol::{
     Record, Release, ReleaseTo, Renewal, Renewed, Seen, State, TakeOver, TakenOver, Target, Token,
     Written,
 };
-use crate::store::bounds::{Carries, Load, REQUEST_BYTES};
+use crate::store::sql::bounds::{Carries, Load, REQUEST_BYTES};
 use crate::store::sql::{self, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
 

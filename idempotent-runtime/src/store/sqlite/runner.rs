@@ -19,7 +19,7 @@ use super::queries::Queries;
 use super::{connect, error, schema};
 use crate::clock::Clock;
 use crate::protocol::Micros;
-use crate::store::bounds::{BATCH_MAX, Load, REQUEST_BYTES, batch_len};
+use crate::store::sql::bounds::{BATCH_MAX, Load, REQUEST_BYTES, batch_len};
 use crate::store::sql::{ConnectOptions, jittered};
 use crate::store::{StoreError, StoreErrorKind};
 

@@ -16,7 +16,7 @@ use crate::protocol::{
     self, ExecutionId, Record, Step, StepClass, StepFound, StepName, StepRecord, StepRecorded,
     StepStart, StepStarted, StepWrite,
 };
-use crate::store::bounds::Carries;
+use crate::store::sql::bounds::Carries;
 use crate::store::sql::{self, number};
 use crate::store::{StoreError, StoreErrorKind};
 

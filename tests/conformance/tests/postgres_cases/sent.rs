@@ -8,7 +8,7 @@ use idempotent_conformance::postgres::PostgresFactory;
 use idempotent_conformance::sql::{claim, completion};
 use idempotent_conformance::{Cut, PostgresServer};
 use idempotent_runtime::protocol::{
-    Completion, Granted, Message, MessageId, Owner, StoredResult, Token, Written,
+    Claimed, Completion, Granted, Message, MessageId, Owner, StoredResult, Token, Written,
 };
 use idempotent_runtime::store::{Store, StoreError};
 use idempotent_runtime::testing::conformance::Factory as _;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::batches::{
     BLOCKED, CALLERS, SOON, all_but_the_blocked, asked, at_once, granted_at_once, holder,
 };
-use crate::{behind_a_proxy, migrated, run, session};
+use crate::{behind_a_proxy, migrated, run, session, until_blocked};
 
 fn message(n: u8, part: u8, ordering_key: Option<&str>) -> Message {
     Message {
@@ -302,4 +302,34 @@ async fn results_and_reasons_go_together_with_messages() {
     let results: Vec<_> =
         read.into_iter().map(|found| found.unwrap().record.result.unwrap()).collect();
     assert_eq!(results, [completions[0].result.clone(), absent]);
+}
+
+/// The limit on waiting ends with the batch: on the same connection, one that is alone waits on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_leaves_no_setting_in_its_session() {
+    let place = PostgresFactory::fresh();
+    let store = migrated(&place).await;
+    // One caller, one call at a time: the pool has one connection, which all of them use.
+    let claims: Vec<_> = (1..=3).map(claim).collect();
+    let granted: Vec<_> = store
+        .claim(&claims)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|claimed| {
+            let Claimed::Granted(granted) = claimed else { panic!("{claimed:?}") };
+            granted
+        })
+        .collect();
+    let completions: Vec<_> = (2..=3).map(|n| sends(n, &granted)).collect();
+    assert_eq!(store.complete(&completions).await.unwrap(), [Written::Done; 2]);
+    let mut holder = session(&place.url()).await;
+    run(&mut holder, "BEGIN; SELECT 1 FROM idempotent_execution FOR UPDATE").await;
+    let alone = [sends(1, &granted)];
+    let call = tokio::spawn(async move { store.complete(&alone).await });
+    until_blocked(&place, 1).await;
+    // Three times as long as a batch would wait.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    run(&mut holder, "ROLLBACK").await;
+    assert_eq!(call.await.unwrap().unwrap(), [Written::Done]);
 }

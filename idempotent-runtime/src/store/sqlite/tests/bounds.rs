@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::store::bounds::{BATCH_BYTES_MAX, BATCH_MAX};
+use crate::store::sql::bounds::{BATCH_BYTES_MAX, BATCH_MAX};
 use crate::store::sqlite::runner::Db;
 
 /// Counts the commits of the writer's connection from now on.

@@ -6,34 +6,34 @@ use crate::protocol::{
 };
 
 /// Requests in one commit.
-pub(super) const BATCH_MAX: usize = 1_024;
+pub(in crate::store) const BATCH_MAX: usize = 1_024;
 /// What they carry together; a larger one goes alone.
-pub(super) const BATCH_BYTES_MAX: usize = 4 << 20;
+pub(in crate::store) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// About what a request sends beside what it carries: identifiers, instants, numbers.
-pub(super) const REQUEST_BYTES: usize = 128;
+pub(in crate::store) const REQUEST_BYTES: usize = 128;
 
 /// A request that carries something.
-pub(super) trait Carries {
+pub(in crate::store) trait Carries {
     /// About how many bytes it is.
     fn bytes(&self) -> usize;
 }
 
 /// What stands together in a queue, or one request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    pub(super) requests: usize,
-    pub(super) bytes: usize,
+pub(in crate::store) struct Load {
+    pub(in crate::store) requests: usize,
+    pub(in crate::store) bytes: usize,
 }
 
 impl Load {
     /// Of one request.
-    pub(super) fn one(bytes: usize) -> Self {
+    pub(in crate::store) fn one(bytes: usize) -> Self {
         Self { requests: 1, bytes }
     }
 }
 
 /// How many of the first of these go together: one at least.
-pub(super) fn batch_len(loads: impl Iterator<Item = Load>) -> usize {
+pub(in crate::store) fn batch_len(loads: impl Iterator<Item = Load>) -> usize {
     let (mut requests, mut bytes) = (0_usize, 0_usize);
     let fits = |load: &Load| {
         requests = requests.saturating_add(load.requests);
@@ -90,3 +90,6 @@ impl Carries for StepRecord {
 fn name_bytes(name: &StepName) -> usize {
     name.step.len() + name.part.len()
 }
+
+#[cfg(test)]
+mod tests;
