@@ -15,12 +15,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use super::sql::bounds::{self, Load};
 use super::{StoreError, StoreErrorKind};
 
-/// Requests in one statement.
-const BATCH_MAX: usize = 1_024;
-/// What they carry together; a larger one goes alone.
-const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Statements under way at once.
 const LANES_MAX: usize = 2;
 /// A request that is alone in its lane leaves it to the others after this long: it waits for somebody else's row.
@@ -122,12 +119,8 @@ fn lost() -> StoreError {
 
 /// How many of these go in one batch: one at least.
 fn batch_len<'a, T: Together>(requests: impl Iterator<Item = &'a T::Request>) -> usize {
-    let mut bytes = 0_usize;
-    let fits = |request: &&T::Request| {
-        bytes = bytes.saturating_add(T::bytes(request));
-        bytes <= BATCH_BYTES_MAX
-    };
-    requests.take(BATCH_MAX).take_while(|it| T::goes_along(it)).take_while(fits).count().max(1)
+    let alike = requests.take_while(|it| T::goes_along(it));
+    bounds::batch_len(alike.map(|request| Load::one(T::bytes(request))))
 }
 
 enum Entered<T: Together> {

@@ -4,6 +4,7 @@ mod batch;
 mod claim;
 mod completion;
 mod connect;
+mod elsewhere;
 mod error;
 mod execution;
 mod outbox;
@@ -49,6 +50,7 @@ pub struct Postgres {
     runner: Arc<Runner>,
     claims: Coalescer<Claims>,
     completions: Coalescer<Alike<Completion>>,
+    starts: Coalescer<Alike<StepStart>>,
     records: Coalescer<Alike<StepRecord>>,
     transactions: Transactions,
 }
@@ -81,6 +83,7 @@ impl Postgres {
             options: options.clone(),
             claims: Coalescer::new(Claims::new(&runner), alone_max),
             completions: Coalescer::new(Alike::new(&runner), alone_max),
+            starts: Coalescer::new(Alike::new(&runner), alone_max),
             records: Coalescer::new(Alike::new(&runner), alone_max),
             runner,
             transactions: Transactions::new(options)?,
@@ -147,7 +150,8 @@ impl Store for Postgres {
     }
 
     async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
-        self.runner.each(starts).await
+        self.runner.check_open()?;
+        self.starts.all(starts).await
     }
 
     async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
@@ -200,7 +204,7 @@ impl Store for Postgres {
     fn completion(&self, completion: &Completion) -> Result<Option<Vec<Statement>>, StoreError> {
         self.runner.check_open()?;
         let names = self.transactions.names().unwrap_or(&self.runner.queries().names);
-        completion::statement(completion, names).map(|statement| Some(vec![statement]))
+        elsewhere::statement(completion, names).map(|statement| Some(vec![statement]))
     }
 
     async fn close(&self) {

@@ -1,5 +1,6 @@
-//! What the SQL stores share: options, names, schema versions, and the way from columns to records and steps.
+//! What the SQL stores share: how much goes together, options, names, schema versions, and the way from columns to records and steps.
 
+pub(in crate::store) mod bounds;
 mod columns;
 mod message;
 mod names;

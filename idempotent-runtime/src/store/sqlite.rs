@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
+use super::sql::bounds::{Load, batch_len};
 use super::sql::{self, ConnectOptions, Names, TransactionPool};
 use super::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, StoreErrorKind,
@@ -35,7 +36,7 @@ use crate::protocol::{
     Settled, Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver,
     TakenOver, Written,
 };
-use execution::Items;
+use execution::{Item, Items};
 use lane::Lane;
 use queries::Queries;
 use runner::{Operation, Writer};
@@ -119,6 +120,23 @@ impl Sqlite {
     async fn write<O: Operation>(&self, operation: O) -> Result<O::Answer, StoreError> {
         self.check_open()?;
         self.shared.writer.run(operation).await
+    }
+
+    /// Has the writer answer requests in their order, as many at once as go together.
+    async fn each<T: Item + Clone + 'static>(
+        &self,
+        requests: &[T],
+    ) -> Result<Vec<T::Answer>, StoreError> {
+        self.check_open()?;
+        let mut answers = Vec::with_capacity(requests.len());
+        let mut rest = requests;
+        while !rest.is_empty() {
+            let len = batch_len(rest.iter().map(|request| Load::one(request.bytes())));
+            let (batch, behind) = rest.split_at(len);
+            answers.extend(self.write(Items(batch.to_vec())).await?);
+            rest = behind;
+        }
+        Ok(answers)
     }
 
     /// The lane for a request that is alone, if nothing else is under way.
@@ -206,16 +224,16 @@ impl Store for Sqlite {
         if absent.is_empty() {
             return Ok(seen.into_iter().flatten().collect());
         }
-        let mut written = self.write(Items(absent)).await?.into_iter();
+        let mut written = self.each(&absent).await?.into_iter();
         Ok(seen.into_iter().filter_map(|seen| seen.or_else(|| written.next())).collect())
     }
 
     async fn take_over(&self, takeovers: &[TakeOver]) -> Result<Vec<TakenOver>, StoreError> {
-        self.write(Items(takeovers.to_vec())).await
+        self.each(takeovers).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>, StoreError> {
-        self.write(Items(renewals.to_vec())).await
+        self.each(renewals).await
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
@@ -228,19 +246,19 @@ impl Store for Sqlite {
         {
             return Ok(vec![done?]);
         }
-        self.write(Items(completions.to_vec())).await
+        self.each(completions).await
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<Written>, StoreError> {
-        self.write(Items(releases.to_vec())).await
+        self.each(releases).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
-        self.write(Items(settlements.to_vec())).await
+        self.each(settlements).await
     }
 
     async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
-        self.write(Items(starts.to_vec())).await
+        self.each(starts).await
     }
 
     async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
@@ -253,7 +271,7 @@ impl Store for Sqlite {
         {
             return Ok(vec![done?]);
         }
-        self.write(Items(records.to_vec())).await
+        self.each(records).await
     }
 
     async fn journals(&self, ids: &[ExecutionId]) -> Result<Vec<Vec<Step>>, StoreError> {

@@ -66,6 +66,29 @@ async fn a_body_past_max_runtime_is_cancelled_and_counted() {
     assert_eq!((row.record.attempts, row.record.crashes, row.record.state), (2, 2, State::Review));
 }
 
+/// At most 1,024 in one call.
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_due_at_once_are_renewed_together() {
+    for (attempts, calls) in [(100_u32, 1), (1_500, 2)] {
+        let store = store();
+        let runtime = runtime_on(&store).await;
+        let mut bodies = tokio::task::JoinSet::new();
+        for n in 0..attempts {
+            let runtime = runtime.clone();
+            bodies.spawn(async move {
+                let body = async {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    Ok(1_u8)
+                };
+                run(&runtime, &LONG, &format!("k{n}"), &(), body).await
+            });
+        }
+        // They began in one instant, and are due once, a third of their lease later.
+        assert!(bodies.join_all().await.iter().all(Result::is_ok));
+        assert_eq!(store.renewals(), calls, "{attempts} attempts");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_renewed_cancels_the_body_before_it_ends() {
     let store = store();

@@ -1,19 +1,19 @@
-//! A store whose callers are never alone: each claim, completion and record goes in a batch.
+//! A store whose callers are never alone: each claim, completion, start and record goes in a batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, ExecutionId, Granted, Limits, Micros, Owner, Release, Renewal,
-    Renewed, Settled, Settlement, Step, StepRecord, StepRecorded, StepStart, StepStarted, TakeOver,
-    TakenOver, Token, Written,
+    Claim, Claimed, Completion, ExecutionId, Granted, Limits, Message, MessageId, Micros, Owner,
+    Release, Renewal, Renewed, Settled, Settlement, Step, StepRecord, StepRecorded, StepStart,
+    StepStarted, TakeOver, TakenOver, Token, Written,
 };
 use idempotent_runtime::store::{
     Cursor, Execution, Messages, Purged, Reaped, Statement, Store, StoreError, Transaction,
 };
 
-use crate::sql::{claim, completion, step_record};
+use crate::sql::{claim, completion, step_record, step_start};
 
 /// The store, with neighbours in each batch who leave no trace: an old operation that is not there any more, and attempts
 /// that own nothing.
@@ -47,21 +47,32 @@ impl Crowd {
         Claim { id, owner, limits, issued_at: Some(Micros(0)), ..claim }
     }
 
-    fn fenced_completion(&self) -> Completion {
+    /// With messages, which nobody sees, where the other has some.
+    fn fenced_completion(&self, beside: &Completion) -> Completion {
         let (id, owner) = (ExecutionId(self.nobody()), Owner(self.nobody()));
         let granted = Granted { token: Token(1), attempts: 1, crashes: 0, generation: 0 };
-        Completion { id, owner, ..completion(1, granted) }
+        let message =
+            |message: &Message| Message { id: MessageId(self.nobody()), ..message.clone() };
+        let messages = beside.messages.iter().map(message).collect();
+        Completion { id, owner, messages, ..completion(1, granted) }
     }
 
-    fn fenced_record(&self) -> StepRecord {
+    fn fenced_start(&self) -> StepStart {
         let (id, owner) = (ExecutionId(self.nobody()), Owner(self.nobody()));
-        StepRecord { id, owner, ..step_record(1, Token(1)) }
+        StepStart { id, owner, ..step_start(1, Token(1)) }
+    }
+
+    /// Of the same class.
+    fn fenced_record(&self, beside: &StepRecord) -> StepRecord {
+        let (id, owner) = (ExecutionId(self.nobody()), Owner(self.nobody()));
+        StepRecord { id, owner, class: beside.class, ..step_record(1, Token(1)) }
     }
 }
 
 /// Requests with neighbours before and behind each.
-fn among<R: Clone>(requests: &[R], neighbour: impl Fn() -> R) -> Vec<R> {
-    requests.iter().flat_map(|request| [neighbour(), request.clone(), neighbour()]).collect()
+fn among<R: Clone>(requests: &[R], neighbour: impl Fn(&R) -> R) -> Vec<R> {
+    let crowded = |request: &R| [neighbour(request), request.clone(), neighbour(request)];
+    requests.iter().flat_map(crowded).collect()
 }
 
 /// The answers to the requests; those of their neighbours must be `as_expected`.
@@ -100,7 +111,7 @@ impl Store for Crowd {
     }
 
     async fn claim(&self, claims: &[Claim]) -> Result<Vec<Claimed>, StoreError> {
-        let answers = self.store.claim(&among(claims, || self.old_claim())).await?;
+        let answers = self.store.claim(&among(claims, |_| self.old_claim())).await?;
         Ok(theirs(answers, |answer| *answer == Claimed::TooOld))
     }
 
@@ -113,7 +124,7 @@ impl Store for Crowd {
     }
 
     async fn complete(&self, completions: &[Completion]) -> Result<Vec<Written>, StoreError> {
-        let completions = among(completions, || self.fenced_completion());
+        let completions = among(completions, |beside| self.fenced_completion(beside));
         let answers = self.store.complete(&completions).await?;
         Ok(theirs(answers, |answer| *answer == Written::Fenced))
     }
@@ -127,11 +138,13 @@ impl Store for Crowd {
     }
 
     async fn start_steps(&self, starts: &[StepStart]) -> Result<Vec<StepStarted>, StoreError> {
-        self.store.start_steps(starts).await
+        let answers = self.store.start_steps(&among(starts, |_| self.fenced_start())).await?;
+        Ok(theirs(answers, |answer| *answer == StepStarted::Fenced))
     }
 
     async fn record_steps(&self, records: &[StepRecord]) -> Result<Vec<StepRecorded>, StoreError> {
-        let answers = self.store.record_steps(&among(records, || self.fenced_record())).await?;
+        let records = among(records, |beside| self.fenced_record(beside));
+        let answers = self.store.record_steps(&records).await?;
         Ok(theirs(answers, |answer| *answer == StepRecorded::Fenced))
     }
 

@@ -4,6 +4,12 @@
 
 #[path = "postgres_cases/batches.rs"]
 mod batches;
+#[path = "postgres_cases/meanwhile.rs"]
+mod meanwhile;
+#[path = "postgres_cases/sent.rs"]
+mod sent;
+#[path = "postgres_cases/started.rs"]
+mod started;
 #[path = "postgres_cases/steps.rs"]
 mod steps;
 

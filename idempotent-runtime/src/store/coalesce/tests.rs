@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::{Notify, mpsc};
 
 use super::*;
+use crate::store::sql::bounds::{BATCH_BYTES_MAX, BATCH_MAX};
 
 /// How long a session waits for a table.
 const LOCKED: Duration = Duration::from_secs(2);

@@ -10,6 +10,7 @@ use super::error::Failure;
 use super::runner::{Db, Operation, Runner};
 use crate::store::StoreError;
 use crate::store::coalesce::Together;
+use crate::store::sql::bounds::Carries;
 
 /// An operation that has a statement for many.
 pub(super) trait Many: Operation<Answer: 'static> + Clone + Send + 'static {
@@ -21,12 +22,14 @@ pub(super) trait Many: Operation<Answer: 'static> + Clone + Send + 'static {
 }
 
 /// An operation of which some go together.
-pub(super) trait Coalesced: Many {
+pub(super) trait Coalesced: Many + Carries {
     /// Whether the statement does all that it asks for.
     fn goes_along(&self) -> bool;
 
-    /// About what it sends, in bytes.
-    fn bytes(&self) -> usize;
+    /// What it costs the server beside what it sends, in bytes.
+    fn surcharge(&self) -> usize {
+        0
+    }
 }
 
 /// Runs operations of one kind.
@@ -50,7 +53,7 @@ impl<O: Coalesced> Together for Alike<O> {
     }
 
     fn bytes(request: &O) -> usize {
-        request.bytes()
+        request.bytes().saturating_add(request.surcharge())
     }
 
     async fn one(&self, request: &O) -> Result<O::Answer, StoreError> {

@@ -17,13 +17,12 @@ use crate::protocol::{
     Claim, Claimed, ExecutionId, Granted, Identity, Limits, Micros, Owner, Seen, Token,
 };
 use crate::store::coalesce::Together;
+use crate::store::sql::bounds::Carries;
 use crate::store::sql::{self, Fields as _, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Tries of a claim whose row came and went, or was too new to be read.
 const TRIES_MAX: u32 = 5;
-/// What a claim sends beside texts and fingerprint: three identifiers and instants, seven numbers.
-const CLAIM_BYTES: usize = 128;
 /// Among so many claims the share of replays is estimated.
 const SHARE_OF: u32 = 4;
 /// Results that one statement returns together, in bytes.
@@ -87,10 +86,7 @@ impl Together for Claims {
     }
 
     fn bytes(request: &Claim) -> usize {
-        let Identity { namespace, tenant, handler, key } = &*request.identity;
-        let texts = [Some(namespace), Some(tenant), Some(handler), key.as_ref()];
-        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
-        texts + request.fingerprint.as_ref().map_or(0, Vec::len) + CLAIM_BYTES
+        Carries::bytes(request)
     }
 
     async fn one(&self, request: &Claim) -> Result<Claimed, StoreError> {

@@ -1,85 +1,71 @@
-//! A completion for a connection that is not the store's.
+//! Completions that share a statement and a commit.
 
-use std::fmt::Write as _;
+use sqlx::Row as _;
 
-use uuid::Uuid;
+use super::batch::{Coalesced, Many, column, nothing, place};
+use super::error::{Failure, at};
+use super::execution::{id, owner, stored};
+use super::outbox::Columns;
+use super::runner::Db;
+use crate::protocol::{Completion, Message, Written};
+use crate::store::sql;
+use crate::store::sql::bounds::BATCH_BYTES_MAX;
 
-use super::queries::outbox::{channel, sending};
-use crate::protocol::Completion;
-use crate::store::sql::{self, Names, ms};
-use crate::store::{Parameter, Statement, StoreError};
+/// Ordering keys that one statement locks: a server has room for a few thousand locks in all.
+const ORDERING_KEYS_MAX: usize = 128;
 
-/// [`Store::completion`](crate::store::Store::completion), in one statement. It returns a row where it affects one, for
-/// drivers that count those.
-pub(super) fn statement(completion: &Completion, names: &Names) -> Result<Statement, StoreError> {
-    let mut parameters = outcome(completion);
-    let update = format!(
-        "UPDATE {} SET state = {}, result = $4::bytea,
-           result_format = CASE WHEN $4::bytea IS NULL THEN 0 ELSE 1 END, reason = $5::text,
-           done_at = clock_timestamp()
-         WHERE id = $1::text::uuid AND owner = $2::text::uuid AND token = $3::bigint AND state = 1",
-        names.execution,
-        completion.state().stored()
-    );
-    if completion.sent().is_empty() {
-        let sql = names.sql("elsewhere.complete", format!("{update} RETURNING true AS done"));
-        return Ok(Statement::new(sql.text(), parameters));
+impl Coalesced for Completion {
+    fn goes_along(&self) -> bool {
+        true
     }
-    let rows = messages(completion, &mut parameters)?;
-    let sending = sending(&names.outbox, &channel(names));
-    let sql = format!(
-        "WITH done AS ({update} RETURNING id, namespace),
-         sent (id, topic, ordering_key, headers, body, delay_ms, n) AS MATERIALIZED (VALUES {rows}),
-         {sending}
-         SELECT true AS done FROM told"
-    );
-    Ok(Statement::new(names.sql("elsewhere.send", sql).text(), parameters))
-}
 
-/// The parameters `$1` to `$5`: whose execution, and its outcome.
-fn outcome(completion: &Completion) -> Vec<Parameter> {
-    let (json, _, reason) = sql::result(&completion.result);
-    vec![
-        uuid(completion.id.0),
-        uuid(completion.owner.0),
-        Parameter::Integer(completion.token.0),
-        Parameter::Bytes(json.map(<[u8]>::to_vec)),
-        Parameter::Text(reason.map(str::to_owned)),
-    ]
-}
-
-/// The rows of its messages, and their parameters behind the others: arrays are not what every driver binds.
-fn messages(
-    completion: &Completion,
-    parameters: &mut Vec<Parameter>,
-) -> Result<String, StoreError> {
-    let mut rows = String::new();
-    for (n, message) in (1..).zip(completion.sent()) {
-        let first = parameters.len() + 1;
-        let comma = if n == 1 { "" } else { ", " };
-        // Writing to a string does not fail.
-        let _ = write!(
-            rows,
-            "{comma}(${}::text::uuid, ${}::text, ${}::text, ${}::bytea, ${}::bytea, ${}::bigint, {n})",
-            first,
-            first + 1,
-            first + 2,
-            first + 3,
-            first + 4,
-            first + 5
-        );
-        parameters.extend([
-            uuid(message.id.0),
-            Parameter::text(&message.topic),
-            Parameter::Text(message.ordering_key.clone()),
-            Parameter::Bytes(sql::headers(&message.headers)?),
-            Parameter::bytes(&*message.body),
-            Parameter::Integer(ms(message.delay_ms)),
-        ]);
+    /// As many bytes as let no more ordering keys go together.
+    fn surcharge(&self) -> usize {
+        let ordered = self.sent().iter().filter(|message| message.ordering_key.is_some());
+        ordered.count().saturating_mul(BATCH_BYTES_MAX / ORDERING_KEYS_MAX)
     }
-    Ok(rows)
 }
 
-fn uuid(bytes: [u8; 16]) -> Parameter {
-    Parameter::text(Uuid::from_bytes(bytes).to_string())
+impl Many for Completion {
+    /// What is locked, or not to be completed, goes alone.
+    async fn many(db: &mut Db<'_>, completions: &[Self]) -> Result<Vec<Option<Written>>, Failure> {
+        let results = column(completions, |completion| sql::result(&completion.result));
+        let (numbers, sent) = numbered(completions);
+        let outbox = &db.queries.outbox;
+        let statement =
+            if sent.is_empty() { &db.queries.complete_many } else { &outbox.complete_many };
+        let mut query = db
+            .query(statement)
+            .bind(column(completions, |completion| id(completion.id)))
+            .bind(column(completions, |completion| owner(completion.owner)))
+            .bind(column(completions, |completion| completion.token.0))
+            .bind(column(completions, |completion| stored(completion.state())))
+            .bind(column(&results, |(json, ..)| *json))
+            .bind(column(&results, |(_, format, _)| i16::from(format.stored())))
+            .bind(column(&results, |(.., reason)| *reason));
+        if !sent.is_empty() {
+            query = Columns::of(sent)?.bind(query.bind(numbers));
+        }
+        let rows = query.fetch_all(&mut *db.connection).await.map_err(at("to complete"))?;
+        let mut answers = nothing(completions);
+        for row in &rows {
+            let place = place(row.try_get("n").map_err(at("to complete"))?);
+            if let Some(answer) = place.and_then(|place| answers.get_mut(place)) {
+                *answer = Some(Written::Done);
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// The messages of all of them, with the numbers of their completions, from 1.
+fn numbered(completions: &[Completion]) -> (Vec<i64>, Vec<&Message>) {
+    let mut sent = (Vec::new(), Vec::new());
+    for (n, completion) in (1..).zip(completions) {
+        for message in completion.sent() {
+            sent.0.push(n);
+            sent.1.push(message);
+        }
+    }
+    sent
 }

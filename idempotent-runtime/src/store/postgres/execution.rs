@@ -4,7 +4,6 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use super::batch::{Coalesced, Many, column, nothing, place};
 use super::error::{Failure, at};
 use super::outbox::Columns;
 use super::row::{Instant, Row};
@@ -12,13 +11,10 @@ use super::runner::{Db, Operation, Query};
 use super::step::{Journals, joined_journal};
 use crate::protocol::{
     Completion, ExecutionId, Owner, REASON_BLIND, REASON_CRASHES, Release, ReleaseTo, Renewal,
-    Renewed, State, Step, StoredResult, TakeOver, TakenOver, Target, Token, Written,
+    Renewed, State, Step, TakeOver, TakenOver, Target, Token, Written,
 };
 use crate::store::Execution;
 use crate::store::sql::{self, ms, number};
-
-/// What a completion sends beside its result.
-const COMPLETION_BYTES: usize = 64;
 
 pub(super) fn id(id: ExecutionId) -> Uuid {
     Uuid::from_bytes(id.0)
@@ -185,7 +181,7 @@ pub(super) async fn complete(db: &mut Db<'_>, completion: &Completion) -> Result
     if !sends {
         return changed(db, "to complete", query).await;
     }
-    let row = Columns::of(completion)?.bind(query).fetch_one(&mut *db.connection).await;
+    let row = Columns::of(completion.sent())?.bind(query).fetch_one(&mut *db.connection).await;
     row.and_then(|row| row.try_get("done")).map_err(at("to complete"))
 }
 
@@ -198,47 +194,6 @@ impl Operation for Completion {
         }
         let state = owned(db, self.id, self.owner, self.token).await?;
         Ok(if state.is_some_and(State::is_finished) { Written::Done } else { Written::Fenced })
-    }
-}
-
-impl Coalesced for Completion {
-    fn goes_along(&self) -> bool {
-        self.sent().is_empty()
-    }
-
-    fn bytes(&self) -> usize {
-        let result = match &self.result {
-            StoredResult::Json(json) => json.len(),
-            StoredResult::Absent { reason } => reason.len(),
-        };
-        result + COMPLETION_BYTES
-    }
-}
-
-impl Many for Completion {
-    /// What is locked, or not to be completed, goes alone.
-    async fn many(db: &mut Db<'_>, completions: &[Self]) -> Result<Vec<Option<Written>>, Failure> {
-        let results = column(completions, |completion| sql::result(&completion.result));
-        let rows = db
-            .query(&db.queries.complete_many)
-            .bind(column(completions, |completion| id(completion.id)))
-            .bind(column(completions, |completion| owner(completion.owner)))
-            .bind(column(completions, |completion| completion.token.0))
-            .bind(column(completions, |completion| stored(completion.state())))
-            .bind(column(&results, |(json, ..)| *json))
-            .bind(column(&results, |(_, format, _)| i16::from(format.stored())))
-            .bind(column(&results, |(.., reason)| *reason))
-            .fetch_all(&mut *db.connection)
-            .await
-            .map_err(at("to complete"))?;
-        let mut answers = nothing(completions);
-        for row in &rows {
-            let place = place(row.try_get("n").map_err(at("to complete"))?);
-            if let Some(answer) = place.and_then(|place| answers.get_mut(place)) {
-                *answer = Some(Written::Done);
-            }
-        }
-        Ok(answers)
     }
 }
 

@@ -9,13 +9,14 @@ use uuid::Uuid;
 use async_trait::async_trait;
 
 use super::Postgres;
+use super::batch::column;
 use super::error::{Failure, at};
 use super::queries::outbox::Ending;
 use super::row::Row;
 use super::runner::{Db, Operation, Query};
 use super::wakeups::Listening;
 use crate::protocol::{
-    Completion, DecideTo, DeliveryEnd, MessageClaim, MessageDecision, MessageId, MessageListing,
+    DecideTo, DeliveryEnd, Message, MessageClaim, MessageDecision, MessageId, MessageListing,
     MessageRecord, MessageRenewal, MessageState, MessagesClaimed, REASON_DELIVERY_LAPSED, Renewed,
     Settled, TopicCount, Written,
 };
@@ -34,32 +35,32 @@ fn messages(db: &Db<'_>, rows: &[PgRow]) -> Result<Vec<MessageRecord>, Failure> 
     rows.iter().map(|row| message(db, row)).collect()
 }
 
-/// The messages of a completion, a column each, for a statement that takes them as arrays.
-pub(super) struct Columns {
+/// Messages of completions, a column each, for a statement that takes them as arrays.
+pub(super) struct Columns<'a> {
     ids: Vec<Uuid>,
-    topics: Vec<String>,
-    ordering_keys: Vec<Option<String>>,
+    topics: Vec<&'a str>,
+    ordering_keys: Vec<Option<&'a str>>,
     headers: Vec<Option<Vec<u8>>>,
-    bodies: Vec<Vec<u8>>,
+    bodies: Vec<&'a [u8]>,
     delays_ms: Vec<i64>,
 }
 
-impl Columns {
-    pub(super) fn of(completion: &Completion) -> Result<Self, StoreError> {
-        let sent = completion.sent();
+impl<'a> Columns<'a> {
+    pub(super) fn of(sent: impl IntoIterator<Item = &'a Message>) -> Result<Self, StoreError> {
+        let sent: Vec<&Message> = sent.into_iter().collect();
         let headers = sent.iter().map(|message| sql::headers(&message.headers));
         Ok(Self {
-            ids: sent.iter().map(|message| id(message.id)).collect(),
-            topics: sent.iter().map(|message| message.topic.clone()).collect(),
-            ordering_keys: sent.iter().map(|message| message.ordering_key.clone()).collect(),
+            ids: column(&sent, |message| id(message.id)),
+            topics: column(&sent, |message| message.topic.as_str()),
+            ordering_keys: column(&sent, |message| message.ordering_key.as_deref()),
             headers: headers.collect::<Result<_, _>>()?,
-            bodies: sent.iter().map(|message| message.body.clone()).collect(),
-            delays_ms: sent.iter().map(|message| ms(message.delay_ms)).collect(),
+            bodies: column(&sent, |message| message.body.as_slice()),
+            delays_ms: column(&sent, |message| ms(message.delay_ms)),
         })
     }
 
     /// Binds them behind what is bound.
-    pub(super) fn bind(self, query: Query<'_>) -> Query<'_> {
+    pub(super) fn bind(self, query: Query<'a>) -> Query<'a> {
         query
             .bind(self.ids)
             .bind(self.topics)

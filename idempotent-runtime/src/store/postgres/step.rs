@@ -1,25 +1,24 @@
 //! The steps of executions: starting, recording and reading them.
 
+mod many;
+
 use std::collections::HashMap;
 
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use super::batch::{Coalesced, Many, column};
 use super::error::{Failure, at};
 use super::execution::{id, owner};
 use super::row::{Instant, Row};
 use super::runner::{Db, Operation};
 use crate::protocol::{
-    self, ExecutionId, Micros, Owner, Record, Step, StepClass, StepFound, StepName, StepRecord,
+    self, ExecutionId, Micros, Record, Step, StepClass, StepFound, StepName, StepRecord,
     StepRecorded, StepStart, StepStarted,
 };
 use crate::store::sql::{self, Sql, number};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// What a record sends beside its name and its value.
-const RECORD_BYTES: usize = 96;
 /// Tries of a write whose row was changed by others while it waited for it.
 const WRITE_TRIES_MAX: u32 = 5;
 
@@ -204,17 +203,6 @@ impl StepRecord {
     }
 }
 
-/// An attempt's step.
-type Entry = (ExecutionId, Owner, StepName);
-
-/// What was recorded, and when.
-fn entry(row: &PgRow) -> Result<(Entry, Micros), sqlx::Error> {
-    let (id, owner): (Uuid, Uuid) = (row.try_get("id")?, row.try_get("owner")?);
-    let name = StepName { step: row.try_get("step")?, part: row.try_get("part")? };
-    let Instant(done_at) = row.try_get("done_at")?;
-    Ok(((ExecutionId(id.into_bytes()), Owner(owner.into_bytes()), name), done_at))
-}
-
 /// Records a step inside of a transaction: what is recorded already is not this one's.
 pub(super) async fn record_once(
     db: &mut Db<'_>,
@@ -230,57 +218,6 @@ pub(super) async fn record_once(
     }
     let text = format!("postgres: execution {} changed {WRITE_TRIES_MAX} times", request.id);
     Err(StoreError::new(StoreErrorKind::Busy, text).into())
-}
-
-fn value(record: &StepRecord) -> Option<&[u8]> {
-    match &record.found {
-        StepFound::Happened(value) => Some(value),
-        StepFound::DidNotHappen => None,
-    }
-}
-
-impl Coalesced for StepRecord {
-    /// What was started changes counts of its execution.
-    fn goes_along(&self) -> bool {
-        matches!(self.class, StepClass::Plain | StepClass::Transaction)
-            && matches!(self.found, StepFound::Happened(_))
-    }
-
-    fn bytes(&self) -> usize {
-        value(self).map_or(0, <[u8]>::len)
-            + self.name.step.len()
-            + self.name.part.len()
-            + RECORD_BYTES
-    }
-}
-
-impl Many for StepRecord {
-    /// What has an entry, or is locked, or not to be recorded, goes alone.
-    async fn many(db: &mut Db<'_>, records: &[Self]) -> Result<Vec<Option<StepRecorded>>, Failure> {
-        let rows = db
-            .query(&db.queries.steps.record_many)
-            .bind(column(records, |record| id(record.id)))
-            .bind(column(records, |record| owner(record.owner)))
-            .bind(column(records, |record| record.token.0))
-            .bind(column(records, |record| record.name.step.as_str()))
-            .bind(column(records, |record| record.name.part.as_str()))
-            .bind(column(records, |record| number(record.generation)))
-            .bind(column(records, |record| number(record.version)))
-            .bind(column(records, |record| i16::from(record.class.stored())))
-            .bind(column(records, value))
-            .bind(column(records, |record| Instant(record.earliest)))
-            .fetch_all(&mut *db.connection)
-            .await
-            .map_err(at("to record a step"))?;
-        let mut recorded = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            let (entry, done_at) = entry(row).map_err(at("to record a step"))?;
-            recorded.insert(entry, StepRecorded::Done { done_at });
-        }
-        let answer =
-            |record: &Self| recorded.get(&(record.id, record.owner, record.name.clone())).copied();
-        Ok(column(records, answer))
-    }
 }
 
 impl Operation for StepRecord {

@@ -13,6 +13,7 @@ use crate::protocol::{
     Record, Release, ReleaseTo, Renewal, Renewed, Seen, State, TakeOver, TakenOver, Target, Token,
     Written,
 };
+use crate::store::sql::bounds::{Carries, Load, REQUEST_BYTES};
 use crate::store::sql::{self, ms, number};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -29,6 +30,11 @@ pub(super) trait Item: Send + Sync {
         true
     }
 
+    /// About what it carries, in bytes.
+    fn bytes(&self) -> usize {
+        REQUEST_BYTES
+    }
+
     /// Runs it; running it again is safe.
     fn apply(
         &self,
@@ -41,6 +47,11 @@ impl<T: Item + 'static> Operation for Items<T> {
 
     fn is_single(&self) -> bool {
         matches!(&self.0[..], [item] if item.is_single())
+    }
+
+    fn load(&self) -> Load {
+        let bytes = self.0.iter().map(Item::bytes).fold(0, usize::saturating_add);
+        Load { requests: self.0.len(), bytes }
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, StoreError> {
@@ -65,6 +76,10 @@ pub(super) async fn changed(
 
 impl Item for Claim {
     type Answer = Claimed;
+
+    fn bytes(&self) -> usize {
+        Carries::bytes(self)
+    }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Claimed, StoreError> {
         let now = db.now();
@@ -264,6 +279,10 @@ impl Item for Completion {
 
     fn is_single(&self) -> bool {
         self.sent().is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        Carries::bytes(self)
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<Written, StoreError> {

@@ -2,8 +2,9 @@
 //!
 //! It lives on a thread of its own, with a queue in front. A request that is alone runs as one autocommit statement,
 //! as in the [`lane`](super::lane) beside it; whatever is waiting when the writer comes back goes into one
-//! transaction, so that a busy process pays one `fsync` for many requests. Answers go out after the commit.
+//! transaction, at most 1,024 requests and 4 MiB, so that a busy process pays one `fsync` for many requests. Answers go out after the commit.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,11 +19,10 @@ use super::queries::Queries;
 use super::{connect, error, schema};
 use crate::clock::Clock;
 use crate::protocol::Micros;
+use crate::store::sql::bounds::{BATCH_MAX, Load, REQUEST_BYTES, batch_len};
 use crate::store::sql::{ConnectOptions, jittered};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Requests in one transaction, and in the queue.
-const BATCH_MAX: usize = 1_024;
 /// How long the writer sleeps between two tries for the file's lock; jittered down to a quarter.
 pub(super) const LOCK_RETRY_US_MAX: u64 = 4_000;
 
@@ -56,6 +56,11 @@ pub(super) trait Operation: Send + 'static {
     /// Whether it needs no transaction when it is alone: one write at most, of one execution.
     fn is_single(&self) -> bool;
 
+    /// What it asks for.
+    fn load(&self) -> Load {
+        Load::one(REQUEST_BYTES)
+    }
+
     /// Runs it.
     async fn apply(&self, db: &mut Db<'_>) -> Result<Self::Answer, StoreError>;
 }
@@ -70,6 +75,8 @@ struct Request<O: Operation> {
 #[async_trait(?Send)]
 trait Job: Send {
     fn is_single(&self) -> bool;
+
+    fn load(&self) -> Load;
 
     /// Runs the operation and keeps its answer.
     async fn run(&mut self, db: &mut Db<'_>);
@@ -88,6 +95,10 @@ trait Job: Send {
 impl<O: Operation> Job for Request<O> {
     fn is_single(&self) -> bool {
         self.operation.is_single()
+    }
+
+    fn load(&self) -> Load {
+        self.operation.load()
     }
 
     async fn run(&mut self, db: &mut Db<'_>) {
@@ -155,6 +166,12 @@ impl Writer {
         !self.busy.load(Ordering::Acquire) && self.queue.capacity() == self.queue.max_capacity()
     }
 
+    /// Whether a request stands in its queue.
+    #[cfg(test)]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.queue.capacity() < self.queue.max_capacity()
+    }
+
     /// Has the writer run an operation.
     pub(super) async fn run<O: Operation>(&self, operation: O) -> Result<O::Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
@@ -209,19 +226,22 @@ impl Serving {
 
     async fn serve(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut waiting = Vec::new();
+        let mut jobs = VecDeque::new();
         while messages.recv_many(&mut waiting, BATCH_MAX).await > 0 {
             self.busy.store(true, Ordering::Release);
-            let mut jobs = Vec::with_capacity(waiting.len());
             for message in waiting.drain(..) {
                 match message {
-                    Message::Job(job) => jobs.push(job),
+                    Message::Job(job) => jobs.push_back(job),
                     Message::Stop(stopped) => {
                         messages.close();
                         self.stopping = Some(stopped);
                     }
                 }
             }
-            self.run(jobs).await;
+            while !jobs.is_empty() {
+                let len = batch_len(jobs.iter().map(|job| job.load()));
+                self.run(jobs.drain(..len).collect()).await;
+            }
             self.busy.store(false, Ordering::Release);
         }
         if let Some(connection) = self.connection.take() {

@@ -16,6 +16,7 @@ use crate::protocol::{
     self, ExecutionId, Record, Step, StepClass, StepFound, StepName, StepRecord, StepRecorded,
     StepStart, StepStarted, StepWrite,
 };
+use crate::store::sql::bounds::Carries;
 use crate::store::sql::{self, number};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -103,6 +104,10 @@ impl Item for StepStart {
         false
     }
 
+    fn bytes(&self) -> usize {
+        Carries::bytes(self)
+    }
+
     async fn apply(&self, db: &mut Db<'_>) -> Result<StepStarted, StoreError> {
         let now = db.now();
         let record = record(db, self.id, "to start a step").await?;
@@ -143,6 +148,10 @@ impl Item for StepRecord {
 
     fn is_single(&self) -> bool {
         false
+    }
+
+    fn bytes(&self) -> usize {
+        Carries::bytes(self)
     }
 
     async fn apply(&self, db: &mut Db<'_>) -> Result<StepRecorded, StoreError> {

@@ -1,5 +1,7 @@
 //! What only this store has; the contract itself is the conformance suite's.
 
+mod bounds;
+
 use std::path::PathBuf;
 use std::slice;
 use std::sync::atomic::AtomicI64;

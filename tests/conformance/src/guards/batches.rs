@@ -1,5 +1,8 @@
 //! What PostgreSQL's statements for many do, and spare themselves: requests come in slices.
 
+mod messages;
+mod steps;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +12,9 @@ use idempotent_runtime::protocol::{
 };
 use idempotent_runtime::store::Store;
 
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
 use super::Fact;
 use super::locks::{Place, holding, opened, release, until_blocked};
 use crate::postgres::PostgresFactory;
@@ -16,7 +22,7 @@ use crate::sql::{Sql, claim, completion, id, step_record};
 
 /// All of them.
 pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
-    vec![
+    let mut facts = vec![
         Fact::new("replays_of_many_find_their_own", replays),
         Fact::new("replays_of_many_make_no_row", no_row),
         Fact::new("claims_of_many_read_what_is_there", read_what_is_there),
@@ -30,7 +36,10 @@ pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("completions_of_many_do_not_pass_by_anothers_guard", anothers_guard),
         Fact::new("records_pass_over_a_locked_row", records_pass),
         Fact::new("records_of_one_step_do_not_part_the_others", one_step),
-    ]
+    ];
+    facts.extend(messages::facts());
+    facts.extend(steps::facts());
+    facts
 }
 
 /// A store with a statement changed, whose callers have no neighbours but each other.
@@ -199,16 +208,24 @@ async fn insert_in_order(place: Place) {
     let call = tokio::spawn(async move { claiming.claim(&claims(&[3, 2, 1])).await });
     until_blocked(&place).await;
     let beside = plain(&place).await;
-    let is_free = async |n| {
-        let claim = [Claim { owner: Owner([9; 16]), ..claim(n) }];
-        let claimed = tokio::time::timeout(Duration::from_millis(500), beside.claim(&claim)).await;
-        matches!(claimed, Ok(Ok(_)))
-    };
-    let free = (is_free(1).await, is_free(3).await);
+    let mut asked = JoinSet::new();
+    let mut free = Vec::new();
+    for n in [1, 3] {
+        let (beside, (answer, answered)) = (Arc::clone(&beside), oneshot::channel());
+        asked.spawn(async move {
+            let claim = [Claim { owner: Owner([9; 16]), ..claim(n) }];
+            // Nobody hears an answer that comes late.
+            let _ = answer.send(beside.claim(&claim).await);
+        });
+        let claimed = tokio::time::timeout(Duration::from_millis(500), answered).await;
+        free.push(matches!(claimed, Ok(Ok(Ok(_)))));
+    }
     release(session).await;
     call.await.expect("no panic").expect("claim");
+    // The rows are deleted next, and are not to be claimed behind that.
+    asked.join_all().await;
     place.place.execute("DROP TABLE spare").await;
-    assert_eq!(free, (false, true), "the first is taken when the second is waited for");
+    assert_eq!(free, [false, true], "the first is taken when the second is waited for");
 }
 
 /// The second of two is done while the first is locked.

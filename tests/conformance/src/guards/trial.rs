@@ -70,7 +70,9 @@ impl Trial {
             "look" => &["replays"],
             "claim_many" | "look_many" => &["claims_of_many", "replays_of_many", "claims_of"],
             "complete_many" => &["completions"],
-            "steps.record_many" => &["records"],
+            "outbox.complete_many" => &["completions_of_many", "messages_of_many", "with_messages"],
+            "steps.record_many" | "steps.record_started_many" => &["records"],
+            "steps.start_many" => &["starts"],
             statement if statement.starts_with("outbox") => {
                 &["message", "deliver", "relay", "retry"]
             }

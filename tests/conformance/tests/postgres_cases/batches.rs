@@ -9,8 +9,8 @@ use idempotent_conformance::Cut;
 use idempotent_conformance::postgres::PostgresFactory;
 use idempotent_conformance::sql::{Sql, claim, claimed, completion, granted, step_record};
 use idempotent_runtime::protocol::{
-    Claim, Claimed, Completion, Decision, Granted, Owner, StepRecord, StepRecorded, StoredResult,
-    Written, decide,
+    Claim, Claimed, Completion, Decision, Granted, Owner, Renewal, Renewed, StepRecord,
+    StepRecorded, StoredResult, Written, decide,
 };
 use idempotent_runtime::store::{Store, StoreError};
 use idempotent_runtime::testing::conformance::Factory;
@@ -20,14 +20,17 @@ use tokio::task::JoinSet;
 use crate::{behind_a_proxy, migrated, run, session, until_blocked};
 
 /// Callers at once.
-const CALLERS: u8 = 64;
+pub(crate) const CALLERS: u8 = 64;
 /// Whose row is blocked.
-const BLOCKED: u8 = 7;
+pub(crate) const BLOCKED: u8 = 7;
 /// Nobody but a blocked one needs a tenth of it, on a busy machine either.
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// Calls for each of the first executions at once, each in a task of its own.
-fn at_once<T, C>(store: &Arc<dyn Store>, call: impl Fn(Arc<dyn Store>, u8) -> C) -> JoinSet<(u8, T)>
+pub(crate) fn at_once<T, C>(
+    store: &Arc<dyn Store>,
+    call: impl Fn(Arc<dyn Store>, u8) -> C,
+) -> JoinSet<(u8, T)>
 where
     T: Send + 'static,
     C: Future<Output = T> + Send + 'static,
@@ -40,7 +43,7 @@ where
     calls
 }
 
-async fn granted_at_once(store: &Arc<dyn Store>) -> Vec<Granted> {
+pub(crate) async fn granted_at_once(store: &Arc<dyn Store>) -> Vec<Granted> {
     let calls = at_once(store, async |store: Arc<dyn Store>, n| granted(&*store, &claim(n)).await);
     let mut granted = calls.join_all().await;
     granted.sort_by_key(|(n, _)| *n);
@@ -48,7 +51,7 @@ async fn granted_at_once(store: &Arc<dyn Store>) -> Vec<Granted> {
 }
 
 /// All calls but that for the blocked row are answered while it is; when it is let go, that one, too.
-async fn all_but_the_blocked<T: Send + 'static>(
+pub(crate) async fn all_but_the_blocked<T: Send + 'static>(
     mut calls: JoinSet<(u8, T)>,
     mut holder: PgConnection,
     soon: Duration,
@@ -67,7 +70,7 @@ async fn all_but_the_blocked<T: Send + 'static>(
 }
 
 /// Asks until the store is not too busy, as the runtime does.
-async fn asked<T, C>(call: impl Fn() -> C) -> T
+pub(crate) async fn asked<T, C>(call: impl Fn() -> C) -> T
 where
     C: Future<Output = Result<Vec<T>, StoreError>>,
 {
@@ -80,7 +83,7 @@ where
 }
 
 /// A session that keeps the blocked row locked.
-async fn holder(place: &PostgresFactory) -> PgConnection {
+pub(crate) async fn holder(place: &PostgresFactory) -> PgConnection {
     let mut holder = session(&place.url()).await;
     run(&mut holder, "BEGIN").await;
     run(&mut holder, "SELECT 1 FROM idempotent_execution WHERE key = 'charge:7' FOR UPDATE").await;
@@ -118,6 +121,22 @@ async fn what_comes_at_once_shares_its_commits() {
         assert!(completions.iter().all(|(_, written)| *written == Written::Done));
         assert!(commits().await < i64::from(CALLERS) / 2, "{} commits of results", commits().await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_of_one_call_share_a_commit() {
+    let place = PostgresFactory::fresh();
+    let store = migrated(&place).await;
+    let granted = granted_at_once(&store).await;
+    let renewal = |(n, granted): (u8, Granted)| {
+        let Claim { id, owner, .. } = claim(n);
+        Renewal { id, owner, token: granted.token }
+    };
+    let renewals: Vec<_> = (1..).zip(granted).map(renewal).collect();
+    assert_eq!(store.renew(&renewals).await.unwrap(), vec![Renewed::Renewed; 64]);
+    let commits = "SELECT count(DISTINCT xmin::text) FROM idempotent_execution";
+    let commits: i64 = sqlx::query_scalar(commits).fetch_one(place.pool()).await.unwrap();
+    assert_eq!(commits, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

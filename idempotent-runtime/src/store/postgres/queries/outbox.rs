@@ -1,6 +1,6 @@
 //! The SQL of the outbox.
 
-use super::{interval, token};
+use super::{interval, many, token};
 use crate::protocol::{DeliveryEndTo, MessageState};
 use crate::store::sql::{MESSAGE, Names, Sql, list, ms, overwritten};
 
@@ -98,6 +98,7 @@ pub(in super::super) struct Outbox {
     /// Where a commit of messages is told.
     pub(in super::super) channel: String,
     pub(in super::super) complete: Sql,
+    pub(in super::super) complete_many: Sql,
     /// With [`ROWS_MAX`] in the place of the most rows.
     claim: Sql,
     pub(in super::super) claimed_before: Sql,
@@ -119,6 +120,8 @@ impl Outbox {
         Self {
             table: t.replace('"', ""),
             complete: names.sql("outbox.complete", complete(&names.execution, t, &channel)),
+            complete_many: names
+                .sql("outbox.complete_many", many::send(&names.execution, t, &channel)),
             channel,
             claim: names.sql("outbox.claim", claim(t)),
             claimed_before: names.sql("outbox.claimed_before", claimed_before(&columns, t)),
@@ -188,40 +191,49 @@ fn complete(execution: &str, t: &str, channel: &str) -> String {
            WHERE id = $5 AND owner = $6 AND token = $7 AND state = 1
            RETURNING id, namespace),
          sent AS MATERIALIZED (
-           SELECT * FROM unnest($8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::bytea[],
-             $13::bigint[]) WITH ORDINALITY AS m (id, topic, ordering_key, headers, body, delay_ms, n)),
-         {sending}
+           SELECT m.*, d.id AS execution, d.namespace
+           FROM done d CROSS JOIN unnest($8::uuid[], $9::text[], $10::text[], $11::bytea[],
+             $12::bytea[], $13::bigint[])
+             WITH ORDINALITY AS m (id, topic, ordering_key, headers, body, delay_ms, n)),
+         {sending},
+         {told}
          SELECT (SELECT count(*) FROM done) > 0 AS done, (SELECT count(*) FROM told) AS told",
-        sending = sending(t, channel),
+        sending = sending(t),
+        told = told(channel, "done"),
     )
 }
 
-/// The parts of a statement that write the messages `sent` with the execution `done`, and tell relays.
+/// The parts of a statement that write the messages `sent`, each with its `execution` and `namespace`.
 ///
 /// Completions that send under one ordering key go one after the other from here to their commits: only then is the
 /// order of their places the order of their commits. The locks end with the transaction, and are taken in one order.
 ///
 /// A message of the same id is one that was delivered and outlived its execution: it becomes the new one. Any other
 /// would be lost, so its state is set to NULL, which is an error and fails the completion.
-pub(in super::super) fn sending(t: &str, channel: &str) -> String {
+pub(in super::super) fn sending(t: &str) -> String {
     format!(
         "lock AS MATERIALIZED (
            SELECT pg_advisory_xact_lock(k.hash) FROM (
-             SELECT hashtextextended(concat_ws(chr(1), d.namespace, m.topic, m.ordering_key), 7) AS hash
-             FROM done d, sent m WHERE m.ordering_key IS NOT NULL ORDER BY hash) k),
+             SELECT hashtextextended(concat_ws(chr(1), m.namespace, m.topic, m.ordering_key), 7) AS hash
+             FROM sent m WHERE m.ordering_key IS NOT NULL ORDER BY hash) k),
          locked AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM lock),
          stored AS (
            INSERT INTO {t} AS was (id, execution, namespace, topic, ordering_key, headers, body, state,
              attempts, at_most_once, asks, owner, token, due_at, queued_at, created_at)
-           SELECT m.id, d.id, d.namespace, m.topic, m.ordering_key, m.headers, m.body, 1, 0, false,
-             false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay}, l.now + {delay}, l.now
-           FROM done d, locked l, sent m ORDER BY m.n
+           SELECT m.id, m.execution, m.namespace, m.topic, m.ordering_key, m.headers, m.body, 1, 0,
+             false, false, '00000000-0000-0000-0000-000000000000', 0, l.now + {delay},
+             l.now + {delay}, l.now
+           FROM locked l, sent m ORDER BY m.n
            ON CONFLICT (id) DO UPDATE SET seq = DEFAULT, state = CASE WHEN was.stage = 3 THEN 1 END,
-             queued_at = excluded.queued_at, {overwritten}),
-         told AS MATERIALIZED (SELECT pg_notify('{channel}', d.namespace) FROM done d)",
+             queued_at = excluded.queued_at, {overwritten})",
         delay = interval("m.delay_ms"),
         overwritten = overwritten(),
     )
+}
+
+/// The part that tells relays, for each row of `whom`; of equal ones the server keeps one.
+pub(in super::super) fn told(channel: &str, whom: &str) -> String {
+    format!("told AS MATERIALIZED (SELECT pg_notify('{channel}', namespace) FROM {whom})")
 }
 
 /// Claims what is due or lapsed. A row that another relay has locked is passed over; one that it has claimed

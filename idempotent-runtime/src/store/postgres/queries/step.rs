@@ -12,8 +12,10 @@ pub(in crate::store::postgres) struct Steps {
     /// The table, as messages name it.
     pub(in crate::store::postgres) table: String,
     pub(in crate::store::postgres) start: Sql,
+    pub(in crate::store::postgres) start_many: Sql,
     pub(in crate::store::postgres) record_new: Sql,
     pub(in crate::store::postgres) record_many: Sql,
+    pub(in crate::store::postgres) record_started_many: Sql,
     pub(in crate::store::postgres) record: Sql,
     pub(in crate::store::postgres) clear: Sql,
     pub(in crate::store::postgres) settle: Sql,
@@ -27,8 +29,10 @@ impl Steps {
         Self {
             table: s.replace('"', ""),
             start: names.sql("steps.start", start(t, s)),
+            start_many: names.sql("steps.start_many", many::start(t, s)),
             record_new: names.sql("steps.record_new", record_new(t, s)),
             record_many: names.sql("steps.record_many", many::record(t, s)),
+            record_started_many: names.sql("steps.record_started_many", many::record_started(t, s)),
             record: names.sql("steps.record", record(t, s)),
             clear: names.sql("steps.clear", clear(t, s)),
             settle: names.sql("steps.settle", settle(t, s)),

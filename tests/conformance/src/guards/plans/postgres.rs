@@ -9,9 +9,10 @@ use crate::guards::{Fact, Mutated};
 use crate::postgres::PostgresFactory;
 
 /// Statements, whose rows they find by an index, and the parameters of those whose plan depends on them.
-const FOUND: [(&str, &str, Option<&str>); 14] = [
+const FOUND: [(&str, &str, Option<&str>); 19] = [
     ("claim_many", "execution", None),
     ("complete_many", "execution", None),
+    ("outbox.complete_many", "execution", None),
     ("outbox.claimed_before", "outbox", None),
     ("outbox.ended_before", "outbox", None),
     ("outbox.list", "outbox", Some("'payments', 4::smallint, NULL, 0, 10")),
@@ -22,6 +23,10 @@ const FOUND: [(&str, &str, Option<&str>); 14] = [
     ("renew", "execution", None),
     ("steps.journals", "step", None),
     ("steps.record_many", "execution", None),
+    ("steps.record_started_many", "execution", None),
+    ("steps.record_started_many", "step", None),
+    ("steps.start_many", "execution", None),
+    ("steps.start_many", "step", None),
     ("steps.record_many", "step", None),
     ("take_over", "execution", None),
 ];
@@ -59,6 +64,13 @@ async fn found(place: Arc<Mutated<PostgresFactory>>) {
             let plan = plan(&mut session, &statements[statement], parameters).await;
             assert!(by_index(&plan, table), "{rows} rows, {statement}: {plan:#?}");
         }
+    }
+    // Behind a proxy the session is asked for nothing, and a plan is made for the rows of the day.
+    session.execute("SET enable_seqscan = on").await.expect("it is set");
+    let many = FOUND.iter().filter(|(statement, ..)| statement.ends_with("_many"));
+    for (statement, table, parameters) in many {
+        let plan = plan(&mut session, &statements[*statement], *parameters).await;
+        assert!(by_index(&plan, table), "as it comes, {statement}: {plan:#?}");
     }
 }
 
