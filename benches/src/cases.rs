@@ -11,7 +11,7 @@ use crate::by_hand::{Does, memory, postgres, sqlite};
 use crate::ours::Ours;
 use crate::rounds::{Load, Plan, Side, compare, populate};
 use crate::table::{Case, Target};
-use crate::{machine, moments, relay, table};
+use crate::{machine, moments, peers, relay, table};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -49,13 +49,14 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
         moments::HOT_KEY,
         moments::LEASES,
     ];
-    let server = if wanted.any_of(&on_server) {
+    let server = if wanted.any_of(&on_server) || peers::any_wanted(&wanted) {
         let server = PostgresOptions::default().durable(true).start()?;
         table::fact(&machine::server(&server.url()).await?);
         Some(server)
     } else {
         None
     };
+    let installed = peers::installed(&wanted);
     table::fact(&PLAN.to_string());
     table::head("by hand");
     if let Some(server) = &server {
@@ -77,14 +78,17 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     if wanted.has(relay::SQLITE) {
         relay::on_sqlite(directory.path()).await?;
     }
+    if let Some(server) = &server {
+        peers::run(&wanted, &installed, server).await?;
+    }
     Ok(())
 }
 
 /// Which cases are run.
-struct Wanted(Vec<String>);
+pub(crate) struct Wanted(Vec<String>);
 
 impl Wanted {
-    fn has(&self, case: &str) -> bool {
+    pub(crate) fn has(&self, case: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|name| case.contains(name.as_str()))
     }
 
