@@ -22,6 +22,20 @@ const REPLAYED: u64 = 4_096;
 /// Between the first operations of two cases on one table.
 const STRIDE: u64 = 1_000_000_000;
 
+/// The cases that need a server.
+const ON_SERVER: [&str; 5] =
+    ["postgres first run", "postgres replay", relay::POSTGRES, moments::HOT_KEY, moments::LEASES];
+/// The cases whose other side is written by hand.
+const BY_HAND: [&str; 7] = [
+    "postgres first run",
+    "postgres replay",
+    "sqlite first run",
+    "sqlite replay",
+    "memory first run, time",
+    relay::POSTGRES,
+    relay::SQLITE,
+];
+
 type Failed = Box<dyn Error>;
 
 /// Short and many, so that what else the machine does falls on both sides alike.
@@ -42,14 +56,7 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     let wanted = Wanted(wanted.filter(|name| !name.starts_with("--")).collect());
     let directory = tempfile::tempdir()?;
     machine::facts(directory.path(), LOCK).iter().for_each(|fact| table::fact(fact));
-    let on_server = [
-        "postgres first run",
-        "postgres replay",
-        relay::POSTGRES,
-        moments::HOT_KEY,
-        moments::LEASES,
-    ];
-    let server = if wanted.any_of(&on_server) || peers::any_wanted(&wanted) {
+    let server = if wanted.any_of(&ON_SERVER) || peers::any_wanted(&wanted) {
         let server = PostgresOptions::default().durable(true).start()?;
         table::fact(&machine::server(&server.url()).await?);
         Some(server)
@@ -57,8 +64,10 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
         None
     };
     let installed = peers::installed(&wanted);
-    table::fact(&PLAN.to_string());
-    table::head("by hand");
+    if wanted.any_of(&BY_HAND) {
+        table::fact(&PLAN.to_string());
+        table::head("by hand");
+    }
     if let Some(server) = &server {
         on_postgres(&wanted, server).await?;
     }

@@ -1,4 +1,4 @@
-// A workflow of DBOS TypeScript, whose id is our key. What it is told: benches/peers/line/src/lib.rs.
+// A workflow of DBOS TypeScript, whose id is our key. What it is told: benches/peers/src/lib.rs.
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";

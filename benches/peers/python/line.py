@@ -1,4 +1,4 @@
-"""What the bench says to a peer and what the peer answers: benches/peers/line/src/lib.rs has the table.
+"""What the bench says to a peer and what the peer answers: benches/peers/src/lib.rs has the table.
 
 Callers are threads that each wait for their answer before they call again.
 """

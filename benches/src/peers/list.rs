@@ -21,7 +21,7 @@ pub(super) struct Shape {
     pub(super) at_least: Option<f64>,
 }
 
-/// A program that speaks the line protocol of `benches/peers/line`.
+/// A program that speaks the line protocol of `benches/peers/src/lib.rs`.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(super) name: &'static str,

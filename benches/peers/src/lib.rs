@@ -17,7 +17,7 @@
 
 pub mod callers;
 pub mod child;
-#[path = "../../../src/payload.rs"]
+#[path = "../../src/payload.rs"]
 pub mod payload;
 
 use std::error::Error;
