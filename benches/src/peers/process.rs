@@ -48,7 +48,8 @@ pub(super) fn version(peer: &Peer) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(said.trim().lines().last().unwrap_or("it says nothing").to_owned())
+    let error = said.lines().find(|line| line.contains("rror"));
+    Err(error.or(said.lines().last()).unwrap_or("it says nothing").to_owned())
 }
 
 fn command(peer: &Peer) -> std::process::Command {
