@@ -11,7 +11,7 @@ use crate::by_hand::{Does, memory, postgres, sqlite};
 use crate::ours::Ours;
 use crate::rounds::{Load, Plan, Side, compare, populate};
 use crate::table::{Case, Target};
-use crate::{machine, moments, relay, table};
+use crate::{machine, moments, peers, relay, table};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -21,6 +21,20 @@ const POOLS: [u32; 2] = [32, 6];
 const REPLAYED: u64 = 4_096;
 /// Between the first operations of two cases on one table.
 const STRIDE: u64 = 1_000_000_000;
+
+/// The cases that need a server.
+const ON_SERVER: [&str; 5] =
+    ["postgres first run", "postgres replay", relay::POSTGRES, moments::HOT_KEY, moments::LEASES];
+/// The cases whose other side is written by hand.
+const BY_HAND: [&str; 7] = [
+    "postgres first run",
+    "postgres replay",
+    "sqlite first run",
+    "sqlite replay",
+    "memory first run, time",
+    relay::POSTGRES,
+    relay::SQLITE,
+];
 
 type Failed = Box<dyn Error>;
 
@@ -42,22 +56,18 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     let wanted = Wanted(wanted.filter(|name| !name.starts_with("--")).collect());
     let directory = tempfile::tempdir()?;
     machine::facts(directory.path(), LOCK).iter().for_each(|fact| table::fact(fact));
-    let on_server = [
-        "postgres first run",
-        "postgres replay",
-        relay::POSTGRES,
-        moments::HOT_KEY,
-        moments::LEASES,
-    ];
-    let server = if wanted.any_of(&on_server) {
+    let server = if wanted.any_of(&ON_SERVER) || peers::any_wanted(&wanted) {
         let server = PostgresOptions::default().durable(true).start()?;
         table::fact(&machine::server(&server.url()).await?);
         Some(server)
     } else {
         None
     };
-    table::fact(&PLAN.to_string());
-    table::head("by hand");
+    let installed = peers::installed(&wanted);
+    if wanted.any_of(&BY_HAND) {
+        table::fact(&PLAN.to_string());
+        table::head("by hand");
+    }
     if let Some(server) = &server {
         on_postgres(&wanted, server).await?;
     }
@@ -77,14 +87,17 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     if wanted.has(relay::SQLITE) {
         relay::on_sqlite(directory.path()).await?;
     }
+    if let Some(server) = &server {
+        peers::run(&wanted, &installed, server).await?;
+    }
     Ok(())
 }
 
 /// Which cases are run.
-struct Wanted(Vec<String>);
+pub(crate) struct Wanted(Vec<String>);
 
 impl Wanted {
-    fn has(&self, case: &str) -> bool {
+    pub(crate) fn has(&self, case: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|name| case.contains(name.as_str()))
     }
 

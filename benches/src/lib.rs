@@ -5,6 +5,7 @@
 
 pub mod cases;
 pub mod machine;
+pub mod payload;
 pub mod rounds;
 pub mod table;
 pub mod work;
@@ -12,4 +13,5 @@ pub mod work;
 mod by_hand;
 mod moments;
 mod ours;
+mod peers;
 mod relay;

@@ -18,11 +18,12 @@ pub fn facts(directory: &Path, lock: &str) -> Vec<String> {
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     vec![
+        format!("date      {}", said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
         format!("machine   {cores} cores, {}", model.trim_start_matches([' ', '\t', ':'])),
         format!("system    Linux {}", first_of("/proc/sys/kernel/osrelease")),
         format!("load      {} (others included)", first_of("/proc/loadavg")),
         format!("disk      one fdatasync of a page takes {:.2?}", fdatasync(directory)),
-        format!("toolchain {}, profile `bench`", rustc()),
+        format!("toolchain {}, profile `bench`", said_by("rustc", &["--version"])),
         format!("crates    sqlx {}, tokio {}", locked(lock, "sqlx"), locked(lock, "tokio")),
     ]
 }
@@ -56,8 +57,8 @@ pub fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-fn rustc() -> String {
-    let output = Command::new("rustc").arg("--version").output();
+fn said_by(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
     output.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned()).unwrap_or_default()
 }
 

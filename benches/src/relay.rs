@@ -12,7 +12,7 @@ use idempotent_conformance::PostgresServer;
 use tokio::task::JoinSet;
 
 use crate::machine;
-use crate::rounds::{Comparison, Took};
+use crate::rounds::{Comparison, Took, in_turns};
 use crate::table::{self, Case, Target};
 
 /// How much is done to compare.
@@ -101,21 +101,9 @@ fn line(what: &str, shape: Shape, target: Target, seen: &Comparison) {
 
 /// Empties both in turns, after a round that is not counted.
 async fn compare<A: Outbox, B: Outbox>(ours: &A, bare: &B, volume: Volume) -> Comparison {
-    let Volume { messages, rounds: count } = volume;
-    let mut rounds = Vec::with_capacity(count);
-    for round in 0..=count {
-        let took = if round % 2 == 0 {
-            let ours = emptied(ours, messages).await;
-            (ours, emptied(bare, messages).await)
-        } else {
-            let bare = emptied(bare, messages).await;
-            (emptied(ours, messages).await, bare)
-        };
-        if round > 0 {
-            rounds.push(took);
-        }
-    }
-    Comparison::of(&rounds)
+    let Volume { messages, rounds } = volume;
+    let ours = async || (emptied(ours, messages).await, Vec::new());
+    in_turns(rounds, ours, async || emptied(bare, messages).await).await
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]

@@ -56,7 +56,7 @@ pub struct Comparison {
     /// Our throughput over the other side's, round by round: smallest, median, largest.
     pub ratio: [f64; 3],
     /// Processor time of this process for one of our calls over that for one of the other's, the median of the rounds.
-    /// A server's is not in it.
+    /// A server's is not in it. Not finite where the other side is another process.
     pub cpu_ratio: f64,
     /// Rounds.
     pub rounds: usize,
@@ -71,37 +71,45 @@ pub struct Comparison {
 pub async fn populate<S: Side>(side: &S, first: u64, calls: u64) {
     let plan = Plan { rounds: 1, slice: Duration::MAX, calls_max: calls };
     let load = Load { callers: 16, first, replay_of: None };
-    drop(Numbers { done: 0, plan, load }.run(side).await);
+    drop(Numbers::new(plan, load).run(side).await);
 }
 
 /// Measures both sides, after a round that is not counted.
 pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: &B) -> Comparison {
-    let [mut a, mut b] = [Numbers { done: 0, plan, load }, Numbers { done: 0, plan, load }];
-    let mut rounds = Vec::with_capacity(plan.rounds);
+    let [mut a, mut b] = [Numbers::new(plan, load), Numbers::new(plan, load)];
+    in_turns(plan.rounds, async || a.run(ours).await, async || b.run(other).await.0).await
+}
+
+/// Has both sides take turns, after a round that is not counted. Ours says what each call took too.
+pub(crate) async fn in_turns(
+    rounds: usize,
+    mut ours: impl AsyncFnMut() -> (Took, Vec<Duration>),
+    mut other: impl AsyncFnMut() -> Took,
+) -> Comparison {
+    let mut took = Vec::with_capacity(rounds);
     let mut latencies = Vec::new();
-    for round in 0..=plan.rounds {
-        let took = if round % 2 == 0 {
-            let ours = a.run(ours).await;
-            (ours, b.run(other).await)
+    for round in 0..=rounds {
+        let ((ours, mut each), other) = if round % 2 == 0 {
+            let ours = ours().await;
+            (ours, other().await)
         } else {
-            let other = b.run(other).await;
-            (a.run(ours).await, other)
+            let other = other().await;
+            (ours().await, other)
         };
         if round > 0 {
-            let ((ours, mut each), (other, _)) = took;
             latencies.append(&mut each);
-            rounds.push((ours, other));
+            took.push((ours, other));
         }
     }
     latencies.sort_unstable();
     let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
     let latency = [at(50), at(99)].map(Option::unwrap_or_default);
-    Comparison { latency, ..Comparison::of(&rounds) }
+    Comparison { latency, ..Comparison::of(&took) }
 }
 
 impl Comparison {
     /// What came of rounds, our side first in each.
-    pub(crate) fn of(rounds: &[(Took, Took)]) -> Self {
+    fn of(rounds: &[(Took, Took)]) -> Self {
         let sorted = |value: &dyn Fn(&(Took, Took)) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(value).collect();
             values.sort_by(f64::total_cmp);
@@ -139,15 +147,20 @@ impl Took {
 }
 
 /// Which operations a side is asked for next.
-struct Numbers {
+pub(crate) struct Numbers {
     done: u64,
     plan: Plan,
     load: Load,
 }
 
 impl Numbers {
+    pub(crate) fn new(plan: Plan, load: Load) -> Self {
+        Self { done: 0, plan, load }
+    }
+
+    /// Has callers call for a slice; says what all took, and what each call.
     #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
-    async fn run<S: Side>(&mut self, side: &S) -> (Took, Vec<Duration>) {
+    pub(crate) async fn run<S: Side>(&mut self, side: &S) -> (Took, Vec<Duration>) {
         let Plan { slice, calls_max, .. } = self.plan;
         let Load { callers, first, replay_of } = self.load;
         let (begin, next) = (self.done, Arc::new(AtomicU64::new(self.done)));

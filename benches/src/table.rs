@@ -73,9 +73,11 @@ pub fn line(case: &Case<'_>, seen: &Comparison) {
     };
     let verdict = passed.map_or("", |passed| if passed { "PASS" } else { "MISS" });
     let pool = case.pool.map_or_else(String::new, |pool| pool.to_string());
+    // Another process does not say what processor time it took.
+    let cpu = if cpu_ratio.is_finite() { format!("{cpu_ratio:.2}") } else { String::new() };
     let range = format!("({:.2}–{:.2})", ratio[0], ratio[2]);
     println!(
-        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {other:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu_ratio:>5.2} {:>8} {:>8} {:>9}",
+        "{:<22} {:>7} {pool:>4} {ours:>9.0}/s {other:>9.0}/s  {:>5.2} {range:>13}  {target:>6} {verdict:>6} {cpu:>5} {:>8} {:>8} {:>9}",
         case.what,
         case.callers,
         ratio[1],
@@ -87,6 +89,11 @@ pub fn line(case: &Case<'_>, seen: &Comparison) {
 
 fn milliseconds(took: Duration) -> String {
     if took.is_zero() { String::new() } else { format!("{:.2} ms", took.as_secs_f64() * 1e3) }
+}
+
+/// Prints why a case has no line.
+pub(crate) fn absent(what: &str, why: &str) {
+    println!("{what:<22} {why}");
 }
 
 /// Prints what took how long, and what it may take.

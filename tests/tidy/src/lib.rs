@@ -84,6 +84,9 @@ pub fn has_extension(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|it| it == extension)
 }
 
+/// What builds and installations leave behind, and git's own.
+const NOT_WRITTEN_HERE: [&str; 5] = [".git", "target", "node_modules", ".venv", "__pycache__"];
+
 /// All files of the repository, sorted by path; what builds leave behind is no part of it.
 ///
 /// # Errors
@@ -98,9 +101,10 @@ pub fn repository() -> io::Result<Vec<File>> {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
-            if kind.is_dir() && entry.file_name() != "target" && entry.file_name() != ".git" {
+            let skipped = NOT_WRITTEN_HERE.iter().any(|name| entry.file_name() == *name);
+            if kind.is_dir() && !skipped {
                 folders.push(path);
-            } else if kind.is_file() && entry.file_name() != ".git" {
+            } else if kind.is_file() && !skipped {
                 let text = String::from_utf8(fs::read(entry.path())?).ok();
                 files.push(File { path: slashed(&path), text });
             }
