@@ -10,6 +10,14 @@ pub mod table;
 pub mod work;
 
 mod by_hand;
+mod further;
+mod in_flight;
 mod moments;
 mod ours;
+mod pgbench;
+mod plots;
+mod purge;
 mod relay;
+mod rows;
+mod slow_disk;
+mod stored;

@@ -65,20 +65,22 @@ pub struct Comparison {
     /// What one of our calls took, over all rounds: the median, and what 99 of 100 do not exceed; zero where calls are
     /// not timed one by one.
     pub latency: [Duration; 2],
+    /// The same of the other side's.
+    pub latency_of_other: [Duration; 2],
 }
 
 /// Does `calls` operations from `first` on, so that there is something to replay.
 pub async fn populate<S: Side>(side: &S, first: u64, calls: u64) {
     let plan = Plan { rounds: 1, slice: Duration::MAX, calls_max: calls };
     let load = Load { callers: 16, first, replay_of: None };
-    drop(Numbers { done: 0, plan, load }.run(side).await);
+    drop(Turns::new(plan, load).run(side).await);
 }
 
 /// Measures both sides, after a round that is not counted.
 pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: &B) -> Comparison {
-    let [mut a, mut b] = [Numbers { done: 0, plan, load }, Numbers { done: 0, plan, load }];
+    let [mut a, mut b] = [Turns::new(plan, load), Turns::new(plan, load)];
     let mut rounds = Vec::with_capacity(plan.rounds);
-    let mut latencies = Vec::new();
+    let [mut latencies, mut latencies_of_other] = [Vec::new(), Vec::new()];
     for round in 0..=plan.rounds {
         let took = if round % 2 == 0 {
             let ours = a.run(ours).await;
@@ -88,15 +90,19 @@ pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: 
             (a.run(ours).await, other)
         };
         if round > 0 {
-            let ((ours, mut each), (other, _)) = took;
+            let ((ours, mut each), (other, mut each_of_other)) = took;
             latencies.append(&mut each);
+            latencies_of_other.append(&mut each_of_other);
             rounds.push((ours, other));
         }
     }
-    latencies.sort_unstable();
-    let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
-    let latency = [at(50), at(99)].map(Option::unwrap_or_default);
-    Comparison { latency, ..Comparison::of(&rounds) }
+    Comparison::of(&rounds).timed(latencies, latencies_of_other)
+}
+
+/// The median, and what 99 of 100 do not exceed; zero of nothing.
+pub(crate) fn percentiles(mut took: Vec<Duration>) -> [Duration; 2] {
+    took.sort_unstable();
+    [50, 99].map(|percent| took.get(took.len() * percent / 100).copied().unwrap_or_default())
 }
 
 impl Comparison {
@@ -116,7 +122,13 @@ impl Comparison {
             rounds: rounds.len(),
             calls: rounds.iter().map(|(ours, _)| ours.calls).sum(),
             latency: [Duration::ZERO; 2],
+            latency_of_other: [Duration::ZERO; 2],
         }
+    }
+
+    /// The same, with what each call took.
+    pub(crate) fn timed(self, ours: Vec<Duration>, other: Vec<Duration>) -> Self {
+        Self { latency: percentiles(ours), latency_of_other: percentiles(other), ..self }
     }
 }
 
@@ -138,16 +150,21 @@ impl Took {
     }
 }
 
-/// Which operations a side is asked for next.
-struct Numbers {
+/// The turns of one side: which operations it is asked for next.
+pub(crate) struct Turns {
     done: u64,
     plan: Plan,
     load: Load,
 }
 
-impl Numbers {
+impl Turns {
+    pub(crate) fn new(plan: Plan, load: Load) -> Self {
+        Self { done: 0, plan, load }
+    }
+
+    /// One slice, and what each call took.
     #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]
-    async fn run<S: Side>(&mut self, side: &S) -> (Took, Vec<Duration>) {
+    pub(crate) async fn run<S: Side>(&mut self, side: &S) -> (Took, Vec<Duration>) {
         let Plan { slice, calls_max, .. } = self.plan;
         let Load { callers, first, replay_of } = self.load;
         let (begin, next) = (self.done, Arc::new(AtomicU64::new(self.done)));
@@ -193,6 +210,6 @@ fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-fn number(count: u64) -> f64 {
+pub(crate) fn number(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
