@@ -36,7 +36,7 @@ async fn body(payment: Payment) -> Result<Receipt, Refused> {
     Ok(payment.receipt())
 }
 
-#[idempotent(key = "charge:{payment.order_id}")]
+#[idempotent(name = "waits", key = "charge:{payment.order_id}")]
 async fn charge(payment: Payment) -> Result<Receipt, Refused> {
     body(payment).await
 }
