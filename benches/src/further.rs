@@ -27,13 +27,13 @@ pub(crate) async fn run(
             in_flight::measure(server, counting)?;
         }
         if wanted.has(purge::CASE) {
-            purge::measure(server).await?;
+            purge::measure(server, directory).await?;
         }
         if wanted.has(plots::CASE) {
             plots::by_callers(server).await?;
         }
         if wanted.has(rows::CASE) {
-            rows::measure(server).await?;
+            rows::measure(server, directory).await?;
         }
     }
     if slow_disk::CASES.iter().any(|case| wanted.has(case)) {

@@ -1,15 +1,17 @@
 //! What a first run costs beside many stored executions.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Duration;
 
 use idempotent_conformance::{Database, PostgresServer};
 use idempotent_runtime::Runtime;
 
+use crate::machine;
 use crate::ours::Ours;
 use crate::plots::{self, Beside};
 use crate::rounds::{Load, Plan, compare, populate};
-use crate::stored::{Made, Template};
+use crate::stored::{Made, Template, quiet};
 use crate::table::{self, Case, Target};
 
 /// Name of the case; it draws a plot.
@@ -30,11 +32,15 @@ const OF_TARGET: (u64, u64) = (5_000_000, 16);
 const TIME_MOST: f64 = 1.25;
 /// Ten million within the 30 days for which a result is kept: one in 0.2 s, and so the first 25 days ago.
 const MADE: Made = Made { ago: Duration::from_hours(25 * 24), every: Duration::from_millis(200) };
-const PLAN: Plan = Plan { rounds: 24, slice: Duration::from_millis(250), calls_max: u64::MAX };
+const PLAN: Plan = Plan { rounds: 16, slice: Duration::from_millis(250), calls_max: u64::MAX };
 const POOL: u32 = 32;
 
 /// Two databases on one server: one with so many rows, and one that is empty when a comparison begins.
-pub(crate) async fn measure(server: &PostgresServer) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn measure(
+    server: &PostgresServer,
+    directory: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let disk = machine::fdatasync(directory);
     let database = server.fresh_database()?;
     let stored = connect(&database).await?;
     populate(&stored, 0, 1).await;
@@ -46,6 +52,7 @@ pub(crate) async fn measure(server: &PostgresServer) -> Result<(), Box<dyn Error
     for (size, callers) in SIZES.into_iter().filter(|(size, _)| *size <= most) {
         template.fill(rows..size, MADE).await?;
         rows = size;
+        quiet(directory, disk).await;
         for &callers in callers {
             let without = server.fresh_database()?;
             let empty = connect(&without).await?;

@@ -2,9 +2,12 @@
 
 use std::error::Error;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use crate::machine;
 
 /// Rows of one statement.
 const CHUNK: u64 = 250_000;
@@ -94,6 +97,17 @@ impl Template {
         Ok(u64::try_from(rows)?)
     }
 
+    /// What the server has done so far: megabytes of log, checkpoints, vacuums of the table by itself.
+    pub(crate) async fn chores(&mut self) -> Result<[u64; 3], Box<dyn Error>> {
+        let done = "SELECT (SELECT wal_bytes / 1e6 FROM pg_stat_wal)::bigint,
+                    (SELECT checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter)::bigint,
+                    (SELECT autovacuum_count FROM pg_stat_all_tables
+                     WHERE relid = 'idempotent_execution'::regclass)::bigint";
+        let (log, checkpoints, vacuums): (i64, i64, i64) =
+            sqlx::query_as(done).fetch_one(&mut self.session).await?;
+        Ok([u64::try_from(log)?, u64::try_from(checkpoints)?, u64::try_from(vacuums)?])
+    }
+
     /// What the table takes on disk with its indexes.
     pub(crate) async fn bytes(&mut self) -> Result<u64, Box<dyn Error>> {
         let size = "SELECT pg_total_relation_size('idempotent_execution')";
@@ -103,6 +117,16 @@ impl Template {
 
     pub(crate) async fn close(self) -> Result<(), sqlx::Error> {
         self.session.close().await
+    }
+}
+
+/// Waits until the disk has done what was written, a minute at most: until then it makes everybody wait.
+pub(crate) async fn quiet(directory: &Path, usual: Duration) {
+    for _ in 0..60 {
+        if machine::fdatasync(directory) < usual * 3 / 2 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -91,7 +91,7 @@ impl Operation {
             tenant,
             key: settings.key_text.stored(key),
             handler: self.handler,
-            fingerprint: self.fingerprint.map(Arc::new),
+            fingerprint: self.fingerprint.map(|it| Arc::new(it.finished())),
             fingerprint_key,
             issued_at: self.issued_at,
         };
