@@ -76,7 +76,9 @@ pub(crate) async fn measure(
     assert_eq!(template.count(RETAIN).await?, 0);
     let after = while_it_lasts(&mut turns, &ours, tokio::time::sleep(USUAL)).await.1;
 
-    let times = during.latency[1].as_secs_f64() / usual.latency[1].as_secs_f64();
+    // The disk may still be busy with what was filled in before.
+    let calm = usual.latency[1].min(after.latency[1]);
+    let times = during.latency[1].as_secs_f64() / calm.as_secs_f64();
     let verdict = if times <= TIMES_MAX { "PASS" } else { "MISS" };
     table::fact(&format!(
         "{CASE} expired executions took {took:.1?}; first runs of {CALLERS} callers:"
@@ -88,7 +90,7 @@ pub(crate) async fn measure(
         ));
     }
     table::fact(&format!(
-        "  p99 meanwhile is {times:.2} times the usual one, target ≤ {TIMES_MAX} {verdict}"
+        "  p99 meanwhile is {times:.2} times the smaller of the others, target ≤ {TIMES_MAX} {verdict}"
     ));
     let [log, checkpoints, vacuums] = [0, 1, 2].map(|chore| after_it[chore] - chores[chore]);
     table::fact(&format!(
