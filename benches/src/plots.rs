@@ -89,7 +89,7 @@ fn draw(does: Does, points: &[Point]) -> Result<(), Box<dyn Error>> {
     };
     let rates = vec![
         line("idempotent", OURS, false, &|seen| seen.ours),
-        line("two statements by hand", OTHER, false, &|seen| seen.other),
+        line("by hand", OTHER, false, &|seen| seen.other),
     ];
     let most = largest(&rates);
     write(

@@ -76,22 +76,7 @@ pub(crate) async fn measure(
     assert_eq!(template.count(RETAIN).await?, 0);
     let after = while_it_lasts(&mut turns, &ours, tokio::time::sleep(USUAL)).await.1;
 
-    // The disk may still be busy with what was filled in before.
-    let calm = usual.latency[1].min(after.latency[1]);
-    let times = during.latency[1].as_secs_f64() / calm.as_secs_f64();
-    let verdict = if times <= TIMES_MAX { "PASS" } else { "MISS" };
-    table::fact(&format!(
-        "{CASE} expired executions took {took:.1?}; first runs of {CALLERS} callers:"
-    ));
-    for (when, seen) in [("before", &usual), ("meanwhile", &during), ("after", &after)] {
-        let Seen { calls, rate, latency: [p50, p99], slices: [least, middle, most] } = seen;
-        table::fact(&format!(
-            "  {when:<10}{rate:>6.0}/s, p50 {p50:.2?}, p99 {p99:.2?} ({calls} calls); p99 of {SLICE:?}: {least:.2?}, {middle:.2?}, {most:.2?}"
-        ));
-    }
-    table::fact(&format!(
-        "  p99 meanwhile is {times:.2} times the smaller of the others, target ≤ {TIMES_MAX} {verdict}"
-    ));
+    report(took, &usual, &during, &after);
     let [log, checkpoints, vacuums] = [0, 1, 2].map(|chore| after_it[chore] - chores[chore]);
     table::fact(&format!(
         "  the server meanwhile: {log} MB of log, {checkpoints} checkpoints, {vacuums} vacuums of the table by itself"
@@ -101,6 +86,25 @@ pub(crate) async fn measure(
         runtime.shutdown(Duration::from_secs(1)).await;
     }
     Ok(())
+}
+
+fn report(took: Duration, usual: &Seen, during: &Seen, after: &Seen) {
+    // The disk may still be busy with what was filled in before.
+    let calm = usual.latency[1].min(after.latency[1]);
+    let times = during.latency[1].as_secs_f64() / calm.as_secs_f64();
+    let verdict = if times <= TIMES_MAX { "PASS" } else { "MISS" };
+    table::fact(&format!(
+        "{CASE} expired executions took {took:.1?}; first runs of {CALLERS} callers:"
+    ));
+    for (when, seen) in [("before", usual), ("meanwhile", during), ("after", after)] {
+        let Seen { calls, rate, latency: [p50, p99], slices: [least, middle, most] } = seen;
+        table::fact(&format!(
+            "  {when:<10}{rate:>6.0}/s, p50 {p50:.2?}, p99 {p99:.2?} ({calls} calls); p99 of {SLICE:?}: {least:.2?}, {middle:.2?}, {most:.2?}"
+        ));
+    }
+    table::fact(&format!(
+        "  p99 meanwhile is {times:.2} times the smaller of the others, target ≤ {TIMES_MAX} {verdict}"
+    ));
 }
 
 /// Has callers call until something else is done.
