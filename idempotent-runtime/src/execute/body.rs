@@ -85,6 +85,7 @@ where
 }
 
 /// What is in a box. A box that is taken apart in an async function is kept to the function's end.
+#[expect(clippy::boxed_local, reason = "to free the box is what it is for")]
 fn unboxed<T>(it: Box<T>) -> T {
     *it
 }
