@@ -11,7 +11,7 @@ use crate::by_hand::{Does, memory, postgres, sqlite};
 use crate::ours::Ours;
 use crate::rounds::{Load, Plan, Side, compare, populate};
 use crate::table::{Case, Target};
-use crate::{machine, moments, peers, relay, table};
+use crate::{further, machine, moments, peers, relay, slow_disk, table};
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
@@ -46,17 +46,23 @@ const PLAN_OF_MANY: Plan =
 /// In memory, calls are counted instead: two maps that grow must grow alike.
 const PLAN_IN_MEMORY: Plan = Plan { rounds: 41, slice: Duration::MAX, calls_max: 4_000 };
 
-/// Runs the cases whose name contains one of `wanted`, or all, and prints the table.
+/// Runs the cases whose name contains one of `wanted`, or all, and prints the table. `counting` is the path of the
+/// program `in-flight`.
 ///
 /// # Errors
 ///
 /// If a server or a file cannot be opened. A target that is missed is no error: the table says so.
-pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
+pub async fn run(wanted: impl Iterator<Item = String>, counting: &str) -> Result<(), Failed> {
+    let mut wanted = wanted.peekable();
+    if wanted.next_if(|it| it == slow_disk::WITHIN).is_some() {
+        return slow_disk::within(wanted).await;
+    }
     // `cargo bench` adds `--bench`.
     let wanted = Wanted(wanted.filter(|name| !name.starts_with("--")).collect());
     let directory = tempfile::tempdir()?;
     machine::facts(directory.path(), LOCK).iter().for_each(|fact| table::fact(fact));
-    let server = if wanted.any_of(&ON_SERVER) || peers::any_wanted(&wanted) {
+    let on_server = wanted.any_of(&ON_SERVER) || wanted.any_of(&further::ON_SERVER);
+    let server = if on_server || peers::any_wanted(&wanted) {
         let server = PostgresOptions::default().durable(true).start()?;
         table::fact(&machine::server(&server.url()).await?);
         Some(server)
@@ -87,6 +93,7 @@ pub async fn run(wanted: impl Iterator<Item = String>) -> Result<(), Failed> {
     if wanted.has(relay::SQLITE) {
         relay::on_sqlite(directory.path()).await?;
     }
+    further::run(&wanted, server.as_ref(), directory.path(), counting).await?;
     if let Some(server) = &server {
         peers::run(&wanted, &installed, server).await?;
     }

@@ -11,7 +11,15 @@ pub mod table;
 pub mod work;
 
 mod by_hand;
+mod further;
+mod in_flight;
 mod moments;
 mod ours;
 mod peers;
+mod pgbench;
+mod plots;
+mod purge;
 mod relay;
+mod rows;
+mod slow_disk;
+mod stored;

@@ -69,7 +69,7 @@ fn locked<'l>(lock: &'l str, package: &str) -> &'l str {
 }
 
 /// The median time of making one page durable in this directory.
-fn fdatasync(directory: &Path) -> Duration {
+pub(crate) fn fdatasync(directory: &Path) -> Duration {
     let page = [7_u8; 4_096];
     let once = |file: &mut fs::File| {
         file.rewind()?;

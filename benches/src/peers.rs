@@ -11,7 +11,7 @@ use std::time::Duration;
 use idempotent_conformance::PostgresServer;
 
 use crate::cases::Wanted;
-use crate::rounds::{Comparison, Load, Numbers, Plan, Took, in_turns, populate};
+use crate::rounds::{Comparison, Load, Plan, Took, Turns, in_turns, populate};
 use crate::table::{self, Case, Target};
 use crate::work::{Payment, bodies_run};
 
@@ -134,7 +134,7 @@ impl Both {
             Calls::FirstRuns => Load { callers, first, replay_of: None },
             Calls::Replays => Load { callers, first: 0, replay_of: Some(REPLAYED) },
         };
-        let mut numbers = Numbers::new(PLAN, load);
+        let mut turns = Turns::new(PLAN, load);
         let mut next = first;
         let their_turn = async || {
             let answer = match calls {
@@ -145,9 +145,10 @@ impl Both {
             if calls == Calls::FirstRuns {
                 next = answer.next;
             }
-            Took { calls: answer.calls, wall: answer.wall, cpu: Duration::ZERO }
+            let took = Took { calls: answer.calls, wall: answer.wall, cpu: Duration::ZERO };
+            (took, Vec::new())
         };
-        let seen = in_turns(PLAN.rounds, async || numbers.run(ours).await, their_turn).await;
+        let seen = in_turns(PLAN.rounds, async || turns.run(ours).await, their_turn).await;
         if next > first {
             ran.push(first..next);
         }

@@ -103,7 +103,7 @@ fn line(what: &str, shape: Shape, target: Target, seen: &Comparison) {
 async fn compare<A: Outbox, B: Outbox>(ours: &A, bare: &B, volume: Volume) -> Comparison {
     let Volume { messages, rounds } = volume;
     let ours = async || (emptied(ours, messages).await, Vec::new());
-    in_turns(rounds, ours, async || emptied(bare, messages).await).await
+    in_turns(rounds, ours, async || (emptied(bare, messages).await, Vec::new())).await
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stopwatch is what this is")]

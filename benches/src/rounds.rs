@@ -65,31 +65,33 @@ pub struct Comparison {
     /// What one of our calls took, over all rounds: the median, and what 99 of 100 do not exceed; zero where calls are
     /// not timed one by one.
     pub latency: [Duration; 2],
+    /// The same of the other side's.
+    pub latency_of_other: [Duration; 2],
 }
 
 /// Does `calls` operations from `first` on, so that there is something to replay.
 pub async fn populate<S: Side>(side: &S, first: u64, calls: u64) {
     let plan = Plan { rounds: 1, slice: Duration::MAX, calls_max: calls };
     let load = Load { callers: 16, first, replay_of: None };
-    drop(Numbers::new(plan, load).run(side).await);
+    drop(Turns::new(plan, load).run(side).await);
 }
 
 /// Measures both sides, after a round that is not counted.
 pub async fn compare<A: Side, B: Side>(plan: Plan, load: Load, ours: &A, other: &B) -> Comparison {
-    let [mut a, mut b] = [Numbers::new(plan, load), Numbers::new(plan, load)];
-    in_turns(plan.rounds, async || a.run(ours).await, async || b.run(other).await.0).await
+    let [mut a, mut b] = [Turns::new(plan, load), Turns::new(plan, load)];
+    in_turns(plan.rounds, async || a.run(ours).await, async || b.run(other).await).await
 }
 
-/// Has both sides take turns, after a round that is not counted. Ours says what each call took too.
+/// Has both sides take turns, after a round that is not counted. A side says what each call took too, or nothing of that.
 pub(crate) async fn in_turns(
     rounds: usize,
     mut ours: impl AsyncFnMut() -> (Took, Vec<Duration>),
-    mut other: impl AsyncFnMut() -> Took,
+    mut other: impl AsyncFnMut() -> (Took, Vec<Duration>),
 ) -> Comparison {
     let mut took = Vec::with_capacity(rounds);
-    let mut latencies = Vec::new();
+    let [mut latencies, mut latencies_of_other] = [Vec::new(), Vec::new()];
     for round in 0..=rounds {
-        let ((ours, mut each), other) = if round % 2 == 0 {
+        let ((ours, mut each), (other, mut each_of_other)) = if round % 2 == 0 {
             let ours = ours().await;
             (ours, other().await)
         } else {
@@ -98,13 +100,17 @@ pub(crate) async fn in_turns(
         };
         if round > 0 {
             latencies.append(&mut each);
+            latencies_of_other.append(&mut each_of_other);
             took.push((ours, other));
         }
     }
-    latencies.sort_unstable();
-    let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
-    let latency = [at(50), at(99)].map(Option::unwrap_or_default);
-    Comparison { latency, ..Comparison::of(&took) }
+    Comparison::of(&took).timed(latencies, latencies_of_other)
+}
+
+/// The median, and what 99 of 100 do not exceed; zero of nothing.
+pub(crate) fn percentiles(mut took: Vec<Duration>) -> [Duration; 2] {
+    took.sort_unstable();
+    [50, 99].map(|percent| took.get(took.len() * percent / 100).copied().unwrap_or_default())
 }
 
 impl Comparison {
@@ -124,7 +130,13 @@ impl Comparison {
             rounds: rounds.len(),
             calls: rounds.iter().map(|(ours, _)| ours.calls).sum(),
             latency: [Duration::ZERO; 2],
+            latency_of_other: [Duration::ZERO; 2],
         }
+    }
+
+    /// The same, with what each call took.
+    pub(crate) fn timed(self, ours: Vec<Duration>, other: Vec<Duration>) -> Self {
+        Self { latency: percentiles(ours), latency_of_other: percentiles(other), ..self }
     }
 }
 
@@ -146,14 +158,14 @@ impl Took {
     }
 }
 
-/// Which operations a side is asked for next.
-pub(crate) struct Numbers {
+/// The turns of one side: which operations it is asked for next.
+pub(crate) struct Turns {
     done: u64,
     plan: Plan,
     load: Load,
 }
 
-impl Numbers {
+impl Turns {
     pub(crate) fn new(plan: Plan, load: Load) -> Self {
         Self { done: 0, plan, load }
     }
@@ -206,6 +218,6 @@ fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-fn number(count: u64) -> f64 {
+pub(crate) fn number(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }

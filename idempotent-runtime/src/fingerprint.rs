@@ -77,6 +77,12 @@ impl Fingerprint {
         value.serialize(Walk::new(&mut self.tree, slot, 0))
     }
 
+    /// Nothing is added any more: gives back what it was made too large by, since it is kept while the body runs.
+    pub(crate) fn finished(mut self) -> Self {
+        self.tree.shrink();
+        self
+    }
+
     /// The form that is stored: 370 bytes at most.
     pub(crate) fn stored(&self, key: &FingerprintKey) -> Vec<u8> {
         Stored::bytes_of(&Keyed::new(&self.tree, key))

@@ -95,7 +95,7 @@ impl Operation {
                 key: settings.key_text.stored(key),
             }),
             handler: self.handler,
-            fingerprint: self.fingerprint.map(Arc::new),
+            fingerprint: self.fingerprint.map(|it| Arc::new(it.finished())),
             fingerprint_key,
             issued_at: self.issued_at,
         };

@@ -48,7 +48,7 @@ pub(crate) async fn drive<R, F>(run: Box<Run>, codec: Arc<dyn Codec<R>>, body: F
 where
     F: Future<Output = R>,
 {
-    let Run { mut claim, request, ambient } = *run;
+    let Run { mut claim, request, ambient } = unboxed(run);
     let handler = request.handler;
     let runtime = claim.runtime().clone();
     let attempt = Arc::clone(claim.attempt());
@@ -71,7 +71,8 @@ where
     if let Some(version) = execution.journal().foreign_version(|it| request.handler.accepts(it)) {
         return foreign(claim, version).instrument(span).await;
     }
-    let scoped = ambient.scope(execution.clone().scope(body));
+    // Boxed, since three futures around it would hold it for as long as the body runs.
+    let scoped = Box::pin(ambient.scope(execution.clone().scope(body)));
     let ended = supervise(scoped, &execution).instrument(span.clone()).await;
     execution.end();
 
@@ -81,6 +82,12 @@ where
     metrics::attempt(handler, ended_as, ran);
     warn_if_slow(&attempt, ran);
     driven
+}
+
+/// What is in a box. A box that is taken apart in an async function is kept to the function's end.
+#[expect(clippy::boxed_local, reason = "to free the box is what it is for")]
+fn unboxed<T>(it: Box<T>) -> T {
+    *it
 }
 
 /// Gives up a claim whose time was over before its body began: it came late, or while the runtime shut down.

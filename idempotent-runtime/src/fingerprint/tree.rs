@@ -85,6 +85,11 @@ impl Tree {
         Self { slots, content_bytes: 0, frames, unordered: false, transcript: None }
     }
 
+    /// Gives back room for slots that do not come.
+    pub(super) fn shrink(&mut self) {
+        self.slots.shrink_to_fit();
+    }
+
     /// A tree that keeps no slots, but a transcript.
     pub(super) fn transcript() -> Self {
         let frames = frame::Frames::default();

@@ -178,6 +178,12 @@ impl PostgresServer {
         self.port
     }
 
+    /// A program that came with the server, as `pgbench`.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.binaries.join(name)
+    }
+
     /// The URL of the database `postgres`.
     #[must_use]
     pub fn url(&self) -> String {
