@@ -62,7 +62,7 @@ struct Shared<T: Together> {
     store: T,
     state: Mutex<State<T>>,
     /// For what goes alone past the lanes, so that it does not take all connections.
-    alone: Semaphore,
+    alone: Arc<Semaphore>,
 }
 
 struct State<T: Together> {
@@ -76,10 +76,10 @@ type Reply<T> = oneshot::Sender<Result<<T as Together>::Answer, StoreError>>;
 type Answer<T> = oneshot::Receiver<Result<<T as Together>::Answer, StoreError>>;
 
 impl<T: Together> Coalescer<T> {
-    /// At most `alone_max` requests go alone past the lanes at once.
-    pub(super) fn new(store: T, alone_max: usize) -> Self {
+    /// As many requests as `alone` has permits for go alone past the lanes at once.
+    pub(super) fn new(store: T, alone: &Arc<Semaphore>) -> Self {
         let state = State { is_direct: false, lanes: 0, waiting: VecDeque::new() };
-        let (state, alone) = (Mutex::new(state), Semaphore::new(alone_max));
+        let (state, alone) = (Mutex::new(state), Arc::clone(alone));
         Self { shared: Arc::new(Shared { store, state, alone }) }
     }
 
@@ -271,9 +271,12 @@ impl<T: Together> Lane<T> {
             }
             match self.shared.store.many(&part.requests).await {
                 Ok(found) => parts.extend(self.answer(part, found)),
-                Err(error) if concerns_all(&error) || began.elapsed() >= HALVING_MAX => {
-                    part.fail(&error);
-                    return parts.into_iter().for_each(|part| part.fail(&error));
+                Err(error) if concerns_all(&error) => return fail(part, parts, &error),
+                Err(error) if began.elapsed() >= HALVING_MAX => {
+                    // It may be that of one of them: the others can be asked again.
+                    let text =
+                        format!("a batch was asked for in parts for {HALVING_MAX:?}: {error}");
+                    return fail(part, parts, &StoreError::new(StoreErrorKind::Busy, text));
                 }
                 Err(error) => {
                     let requests = part.requests.len();
@@ -302,6 +305,11 @@ impl<T: Together> Lane<T> {
         }
         (!again.requests.is_empty()).then_some(again)
     }
+}
+
+/// Tells an error to all whom it concerns.
+fn fail<T: Together>(part: Batch<T>, parts: Vec<Batch<T>>, error: &StoreError) {
+    parts.into_iter().chain([part]).for_each(|part| part.fail(error));
 }
 
 impl<T: Together> Drop for Lane<T> {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
+use tokio::sync::Semaphore;
 
 use super::coalesce::Coalescer;
 use super::sql::{ConnectOptions, Names, TransactionPool};
@@ -77,14 +78,16 @@ impl Postgres {
         let server = connect::server(options)?;
         connect::check(&server).await?;
         let pool = Pool::new(server, options);
+        // Of all kinds together, so that some connections are left to the lanes.
         let alone_max = usize::try_from(pool.size() / 2).unwrap_or(1).max(1);
+        let alone = Arc::new(Semaphore::new(alone_max));
         let runner = Arc::new(Runner::new(pool, options, &names));
         Ok(Self {
             options: options.clone(),
-            claims: Coalescer::new(Claims::new(&runner), alone_max),
-            completions: Coalescer::new(Alike::new(&runner), alone_max),
-            starts: Coalescer::new(Alike::new(&runner), alone_max),
-            records: Coalescer::new(Alike::new(&runner), alone_max),
+            claims: Coalescer::new(Claims::new(&runner), &alone),
+            completions: Coalescer::new(Alike::new(&runner), &alone),
+            starts: Coalescer::new(Alike::new(&runner), &alone),
+            records: Coalescer::new(Alike::new(&runner), &alone),
             runner,
             transactions: Transactions::new(options)?,
         })

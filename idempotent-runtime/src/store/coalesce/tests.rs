@@ -7,7 +7,7 @@ use tokio::sync::{Notify, mpsc};
 use super::*;
 use crate::store::sql::bounds::{BATCH_BYTES_MAX, BATCH_MAX};
 
-/// How long a session waits for a table.
+/// How long a statement for many takes until it fails.
 const LOCKED: Duration = Duration::from_secs(2);
 
 /// What a request makes of the store.
@@ -25,7 +25,7 @@ enum Kind {
     Breaks,
     /// No connection is to be had.
     Crowded,
-    /// Refused behind [`LOCKED`].
+    /// Behind [`LOCKED`]: alone it is busy, and with others it is refused, for whatever reason.
     Locked,
     /// The store panics.
     Panics,
@@ -117,7 +117,7 @@ impl Together for Fake {
         }
         if has(Kind::Locked) {
             tokio::time::sleep(LOCKED).await;
-            return Err(error(StoreErrorKind::Busy));
+            return Err(error(StoreErrorKind::Other));
         }
         if has(Kind::Crowded) {
             return Err(StoreError::new(StoreErrorKind::Busy, "all are in use"));
@@ -148,7 +148,11 @@ impl Bench {
             called: Arc::default(),
             released: Arc::default(),
         };
-        Self { coalescer: Arc::new(Coalescer::new(fake.clone(), 2)), fake, calls }
+        Self {
+            coalescer: Arc::new(Coalescer::new(fake.clone(), &Arc::new(Semaphore::new(2)))),
+            fake,
+            calls,
+        }
     }
 
     /// Asks in a task of its own, which has asked when this returns.

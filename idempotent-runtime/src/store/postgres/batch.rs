@@ -25,11 +25,6 @@ pub(super) trait Many: Operation<Answer: 'static> + Clone + Send + 'static {
 pub(super) trait Coalesced: Many + Carries {
     /// Whether the statement does all that it asks for.
     fn goes_along(&self) -> bool;
-
-    /// What it costs the server beside what it sends, in bytes.
-    fn surcharge(&self) -> usize {
-        0
-    }
 }
 
 /// Runs operations of one kind.
@@ -53,7 +48,7 @@ impl<O: Coalesced> Together for Alike<O> {
     }
 
     fn bytes(request: &O) -> usize {
-        request.bytes().saturating_add(request.surcharge())
+        request.bytes()
     }
 
     async fn one(&self, request: &O) -> Result<O::Answer, StoreError> {

@@ -9,20 +9,11 @@ use super::outbox::Columns;
 use super::runner::Db;
 use crate::protocol::{Completion, Message, Written};
 use crate::store::sql;
-use crate::store::sql::bounds::BATCH_BYTES_MAX;
-
-/// Ordering keys that one statement locks: a server has room for a few thousand locks in all.
-const ORDERING_KEYS_MAX: usize = 128;
 
 impl Coalesced for Completion {
+    /// Not under an ordering key: another session may hold it, and all would wait.
     fn goes_along(&self) -> bool {
-        true
-    }
-
-    /// As many bytes as let no more ordering keys go together.
-    fn surcharge(&self) -> usize {
-        let ordered = self.sent().iter().filter(|message| message.ordering_key.is_some());
-        ordered.count().saturating_mul(BATCH_BYTES_MAX / ORDERING_KEYS_MAX)
+        self.sent().iter().all(|message| message.ordering_key.is_none())
     }
 }
 

@@ -464,7 +464,7 @@ async fn ends_lock_in_order(place: Place) {
 }
 
 /// Two ordering keys, the one that is locked first before the other, and their locks.
-pub(super) async fn ordering_keys(place: &Place) -> [(String, i64); 2] {
+async fn ordering_keys(place: &Place) -> [(String, i64); 2] {
     let hash = "SELECT hashtextextended(concat_ws(chr(1), 'payments', 'receipt', $1), 7)";
     let mut keys = Vec::new();
     for key in ["ada", "bob"] {

@@ -164,7 +164,7 @@ async fn completions_of_what_was_renewed_meanwhile_are_stored_in_its_new_row() {
             let message = |m: u8| Message {
                 id: MessageId([n * 16 + m; 16]),
                 topic: "receipt".to_owned(),
-                ordering_key: Some("one".to_owned()),
+                ordering_key: None,
                 headers: Vec::new(),
                 body: vec![n, m],
                 delay_ms: 0,

@@ -18,11 +18,11 @@ const CLAIM: [&str; 14] = [
     "text",
     "text",
     "text",
-    "int",
+    "bigint",
     "uuid",
     "bigint",
     "bigint",
-    "int",
+    "bigint",
     "bigint",
     "bytea",
     "bigint",
@@ -101,8 +101,18 @@ pub(super) fn claim(t: &str) -> String {
 const COMPLETION: [&str; 7] = ["uuid", "uuid", "bigint", "smallint", "bytea", "smallint", "text"];
 
 /// What a record binds, one array each.
-const STEP_RECORD: [&str; 10] =
-    ["uuid", "uuid", "bigint", "text", "text", "int", "int", "smallint", "bytea", "timestamptz"];
+const STEP_RECORD: [&str; 10] = [
+    "uuid",
+    "uuid",
+    "bigint",
+    "text",
+    "text",
+    "bigint",
+    "bigint",
+    "smallint",
+    "bytea",
+    "timestamptz",
+];
 
 /// `l`: the requests `k` whose execution is the attempt's, with its row locked; not those whose row somebody else has
 /// locked. They bring `columns` of it.
@@ -138,17 +148,13 @@ pub(super) fn complete(t: &str) -> String {
     format!("WITH {} {} RETURNING l.n", locked(t, &outcomes(), ""), update(t))
 }
 
-/// Stores outcomes and the messages of those that are stored, in one commit. A message knows the number of its completion.
-///
-/// Ordering keys that another session is sending under are waited for as briefly as a key that it is inserting. They are
-/// locked behind the rows, in one order for all completions of the batch; whoever holds one waits for no row.
+/// Stores outcomes and the messages of those that are stored, in one commit. A message knows the number of its completion, and
+/// has no ordering key: to lock one may be to wait, and all others with it.
 pub(super) fn send(execution: &str, t: &str, channel: &str) -> String {
     let first = COMPLETION.len() + 1;
     let types = ["bigint", "uuid", "text", "text", "bytea", "bytea", "bigint"];
-    let from = format!("n CROSS JOIN {}", outcomes());
     format!(
-        "WITH n AS MATERIALIZED (SELECT set_config('lock_timeout', '{LOCK_TIMEOUT}', true)),
-         {locked},
+        "WITH {locked},
          done AS ({update} RETURNING l.n, e.id, e.namespace),
          sent AS MATERIALIZED (
            SELECT m.*, d.id AS execution, d.namespace
@@ -158,10 +164,10 @@ pub(super) fn send(execution: &str, t: &str, channel: &str) -> String {
          {sending},
          {told}
          SELECT d.n, (SELECT count(*) FROM told) AS told FROM done d",
-        locked = locked(execution, &from, ""),
+        locked = locked(execution, &outcomes(), ""),
         update = update(execution),
         messages = unnest_from(first, &types),
-        sending = outbox::sending(t),
+        sending = outbox::sending_unordered(t),
         told = outbox::told(channel, "sent"),
     )
 }
@@ -169,7 +175,8 @@ pub(super) fn send(execution: &str, t: &str, channel: &str) -> String {
 /// Starts steps that have no entry, and counts them.
 pub(super) fn start(t: &str, s: &str) -> String {
     let types =
-        ["uuid", "uuid", "bigint", "text", "text", "smallint", "boolean", "int", "int"].as_slice();
+        ["uuid", "uuid", "bigint", "text", "text", "smallint", "boolean", "bigint", "bigint"]
+            .as_slice();
     let arrays = unnest(types);
     let starts = format!(
         "{arrays} AS k (id, owner, token, step, part, class, reconciles, generation, version, n)"

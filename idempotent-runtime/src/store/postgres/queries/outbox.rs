@@ -207,16 +207,29 @@ fn complete(execution: &str, t: &str, channel: &str) -> String {
 ///
 /// Completions that send under one ordering key go one after the other from here to their commits: only then is the
 /// order of their places the order of their commits. The locks end with the transaction, and are taken in one order.
-///
-/// A message of the same id is one that was delivered and outlived its execution: it becomes the new one. Any other
-/// would be lost, so its state is set to NULL, which is an error and fails the completion.
 pub(in super::super) fn sending(t: &str) -> String {
     format!(
         "lock AS MATERIALIZED (
            SELECT pg_advisory_xact_lock(k.hash) FROM (
              SELECT hashtextextended(concat_ws(chr(1), m.namespace, m.topic, m.ordering_key), 7) AS hash
              FROM sent m WHERE m.ordering_key IS NOT NULL ORDER BY hash) k),
-         locked AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM lock),
+         {}",
+        sending_from("lock", t)
+    )
+}
+
+/// The same without the locks, for messages that have no ordering key.
+pub(in super::super) fn sending_unordered(t: &str) -> String {
+    sending_from("sent", t)
+}
+
+/// Writes the messages `sent` once all of `before` is read.
+///
+/// A message of the same id is one that was delivered and outlived its execution: it becomes the new one. Any other
+/// would be lost, so its state is set to NULL, which is an error and fails the completion.
+fn sending_from(before: &str, t: &str) -> String {
+    format!(
+        "locked AS MATERIALIZED (SELECT clock_timestamp() AS now, count(*) FROM {before}),
          stored AS (
            INSERT INTO {t} AS was (id, execution, namespace, topic, ordering_key, headers, body, state,
              attempts, at_most_once, asks, owner, token, due_at, queued_at, created_at)

@@ -9,10 +9,8 @@ use idempotent_runtime::protocol::{
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::conformance::Factory as _;
 
-use super::{Fact, all_granted, claims, plain, second_is_done, share_a_commit, store};
-use crate::guards::locks::{
-    LATER, Place, holding, message, ordering_keys, release, release_to, until_blocked,
-};
+use super::{Fact, all_granted, claims, plain, second_is_done, share_a_commit};
+use crate::guards::locks::{LATER, Place, message, release_to};
 use crate::postgres::PostgresFactory;
 use crate::sql::{EMPTY, Sql as _, completion, delivered, id, relay};
 
@@ -23,8 +21,6 @@ pub(super) fn facts() -> Vec<Fact<PostgresFactory>> {
         Fact::new("completions_of_many_send_their_own_messages", send_their_own),
         Fact::new("completions_of_many_with_messages_store_their_own", store_their_own),
         Fact::new("completions_of_many_with_messages_do_not_pass_by_anothers_guard", guarded),
-        Fact::new("completions_of_many_lock_ordering_keys_in_one_order", lock_in_order),
-        Fact::new("messages_of_many_without_an_ordering_key_wait_for_nobody", keyless),
         Fact::new("messages_of_many_that_are_sent_again_share_a_commit", sent_again),
         Fact::new("messages_of_many_are_sent_over_no_undelivered_one", not_over),
     ]
@@ -127,36 +123,6 @@ async fn guarded(place: Place) {
     assert_eq!(answers, [Written::Fenced, Written::Fenced, Written::Done]);
     let sent: Vec<_> = pending(&*store).await.into_iter().map(|message| message.id).collect();
     assert_eq!(sent, [MessageId([3; 16])]);
-}
-
-/// The second of two ordering keys is somebody else's: then the first is taken.
-async fn lock_in_order(place: Place) {
-    let patient = store(&place, "outbox.complete_many", "100ms", "20s").await;
-    let granted = all_granted(&*patient, &claims(&[1, 2])).await;
-    let [(first, first_lock), (second, second_lock)] = ordering_keys(&place).await;
-    let ordered = |n: u8, key: &str| Completion {
-        messages: vec![message(n, Some(key))],
-        ..completion(n, granted[usize::from(n) - 1])
-    };
-    let completions = [ordered(1, &second), ordered(2, &first)];
-    let session = holding(&place, &format!("SELECT pg_advisory_xact_lock({second_lock})")).await;
-    let call = tokio::spawn(async move { patient.complete(&completions).await });
-    until_blocked(&place).await;
-    let is_free = sqlx::query_scalar("SELECT pg_try_advisory_xact_lock($1)").bind(first_lock);
-    let is_free: bool = is_free.fetch_one(place.place.pool()).await.expect("it tries");
-    release(session).await;
-    let answers = call.await.expect("no panic").expect("complete");
-    assert_eq!(answers, [Written::Done; 2]);
-    assert!(!is_free, "it waits for the second before it has the first");
-}
-
-async fn keyless(place: Place) {
-    let (store, granted) = running(&place, &[1, 2]).await;
-    let lock = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(chr(1), 'payments', 'receipt', NULL), 7))";
-    let session = holding(&place, lock).await;
-    completed(&*store, &each_sends(&granted)).await;
-    release(session).await;
-    assert!(share_a_commit(&place, "execution", &[1, 2]).await, "one of them waited");
 }
 
 /// The executions are purged and run again, while their messages, which were delivered, are still there.
