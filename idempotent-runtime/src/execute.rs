@@ -18,14 +18,15 @@ use tokio::sync::watch;
 use crate::claim::{Asked, GrantedClaim, ask, mismatch};
 use crate::error::Error;
 use crate::execution::Execution;
-use crate::flight::{Finished, Lead, Phase, Seat};
+use crate::flight::{Lead, Phase, Seat};
 use crate::metrics;
 use crate::observe::{self, Answer};
 use crate::operation::{Operation, Request, Resolved};
 use crate::outcome::{Codec, Outcome, Terminal};
-use crate::protocol::{Decision, Limits, Owner, Record, Seen, State, StoredResult, decide};
+use crate::protocol::{Decision, Limits, Owner, Seen, StoredResult, decide};
 use crate::runtime::Runtime;
 
+use stored::Stored;
 use task::{deliver, in_task};
 
 pub use transaction::{Cause, CauseOfAny, CauseOfBox, CauseOfError, Held};
@@ -224,28 +225,6 @@ enum Next {
     ClaimAgain,
     /// In flight elsewhere; the error is what to say when the wait is over.
     Poll(Error),
-}
-
-/// A stored outcome, as it was read or as the leader stored it.
-enum Stored {
-    Seen(Arc<Seen>),
-    Finished(Arc<Finished>),
-}
-
-impl Stored {
-    /// Whether it is a terminal error, what it is, and which version of the handler stored it.
-    fn outcome(&self) -> (bool, Option<&StoredResult>, u32) {
-        match self {
-            Self::Seen(seen) => {
-                let Record { state, result, version, .. } = &seen.record;
-                (*state == State::Failed, result.as_ref(), *version)
-            }
-            Self::Finished(finished) => {
-                let Finished { failed, result, version, .. } = &**finished;
-                (*failed, Some(result), *version)
-            }
-        }
-    }
 }
 
 impl Caller {

@@ -7,10 +7,33 @@ use super::body::{Driven, stored_as};
 use crate::claim::while_held;
 use crate::error::Error;
 use crate::execution::Execution;
+use crate::flight::Finished;
 use crate::lease::Attempt;
 use crate::outcome::Codec;
-use crate::protocol::{Record, State, StoredResult};
+use crate::protocol::{Record, Seen, State, StoredResult};
 use crate::runtime::Runtime;
+
+/// A stored outcome, as it was read or as the leader stored it.
+pub(super) enum Stored {
+    Seen(Arc<Seen>),
+    Finished(Arc<Finished>),
+}
+
+impl Stored {
+    /// Whether it is a terminal error, what it is, and which version of the handler stored it.
+    pub(super) fn outcome(&self) -> (bool, Option<&StoredResult>, u32) {
+        match self {
+            Self::Seen(seen) => {
+                let Record { state, result, version, .. } = &seen.record;
+                (*state == State::Failed, result.as_ref(), *version)
+            }
+            Self::Finished(finished) => {
+                let Finished { failed, result, version, .. } = &**finished;
+                (*failed, Some(result), *version)
+            }
+        }
+    }
+}
 
 /// The execution as it is stored; asks again while the lease holds.
 pub(super) async fn read(
